@@ -1,0 +1,82 @@
+"""Issues: defects of an input and doubts about it. A reader or stage records one wherever it skips, repairs or assumes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+import polars as pl
+
+from netlab.schema.inputs import ISSUES
+
+__all__ = ["ISSUE_CODES", "Issue", "issues_frame"]
+
+#: Code to meaning; the source of docs/codes.md.
+ISSUE_CODES: dict[str, str] = {
+    "TRUNCATED_JSON": "The JSON ends in the middle; complete events before the cut are kept.",
+    "TRUNCATED_GZIP": "The gzip stream ends early; what could be inflated is kept.",
+    "MALFORMED_JSON": "The file is JSON, but damaged inside; events around the damage are kept.",
+    "EMPTY_FILE": "The file has no bytes.",
+    "NOT_A_TRACE": "The file is JSON, but not a profiler trace.",
+    "INVALID_UTF8": "Bytes that are no UTF-8 were replaced.",
+    "UNSAFE_PICKLE": "The pickle would run code; it was refused.",
+    "IMPOSSIBLE_DURATION": "A duration is longer than the capture; it was clipped.",
+    "NEGATIVE_DURATION": "A duration is negative; the event was dropped.",
+    "MISSING_DURATION": "An event has no duration; it was dropped.",
+    "LAUNCH_AFTER_START": "A kernel starts before its launch.",
+    "DUPLICATE_RANK": "Two files claim one rank and overlap in time.",
+    "SEVERAL_RUNS": "The files are not of one run.",
+    "MISSING_RANK": "A rank of the world has no trace.",
+    "RANK_ASSUMED": "The rank is not in the content; it was taken from the file name or the order of files.",
+    "RANK_STEPS_DIFFER": "Ranks do not have the same steps.",
+    "WARMUP_STEPS": "The first steps are much slower than the rest.",
+    "NO_TIMING": "The dump has no durations.",
+    "MULTI_DEVICE": "One file has kernels of several devices.",
+    "SEQ_GAP": "Sequence numbers of a process group have a gap.",
+    "DUPLICATE_SEQ": "One rank has the same sequence number of a group twice.",
+    "GROUP_ASSUMED": "The trace names no groups; all ranks of the world are taken as one.",
+    "NO_GROUP_METADATA": "Communication without group metadata could not be matched.",
+    "NO_STEPS": "The trace has no ProfilerStep; figures are over the whole capture.",
+    "STEP_WITHOUT_DEVICE_EVENTS": "A step has launches, but no device events; it is kept out of the figures.",
+    "NO_DEVICE_EVENTS": "The trace has no device activity; shares cannot be given.",
+    "NO_COMMUNICATION": "No communication was seen.",
+    "COMM_ON_COMPUTE_STREAM": "Communication runs on the stream of compute and cannot overlap it.",
+    "UNCLASSIFIED_KERNEL": "A long kernel alone on a side stream may be communication; add it under [[classify]].",
+    "CLOCK_SKEW": "Clocks of two domains differ by more than 100 us; it was corrected.",
+    "INIT_INCOMPLETE": "A communicator's initialisation did not complete.",
+    "NO_LOG_FOR_RANK": "No log was given for a rank.",
+    "RING_BUFFER_DROPPED": "The flight recorder's ring buffer has dropped its oldest entries.",
+    "COUNTER_RESET": "A counter went back to zero.",
+    "COUNTER_WRAP": "A counter wrapped around.",
+    "COUNTER_GAP": "Samples are missing.",
+    "COUNTER_SATURATED": "A counter stands at its largest value.",
+    "PORT_RENAMED": "A port changed its name.",
+    "TIMEZONE_REQUIRED": "Times have no zone; give one in netlab.toml.",
+    "DUPLICATE_SAMPLE": "Two samples have one time.",
+    "QUERY_ERROR": "The file holds the error answer of a query.",
+    "NO_SERIES": "The query returned no series.",
+    "UNKNOWN_FORMAT": "No reader recognises the file.",
+    "UNKNOWN_COUNTER": "A counter has no canonical name; it keeps its own.",
+    "READER_FAILED": "A reader stopped at an unexpected place; report the file.",
+}
+
+
+class Issue(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """One defect or doubt. ``line`` is a line number or, for JSON, a byte offset."""
+
+    code: str
+    message: str
+    severity: str = "warning"
+    source: str | None = None
+    line: int | None = None
+
+
+def issues_frame(issues: Iterable[Issue]) -> pl.DataFrame:
+    """The ``issues`` table of some issues, sorted, repeats removed.
+
+    >>> issues_frame([Issue(code="NO_STEPS", message="No ProfilerStep.")]).height
+    1
+    """
+    rows = [msgspec.to_builtins(issue) for issue in set(issues)]
+    frame = pl.DataFrame(rows, schema={name: dtype for name, dtype in ISSUES.schema.items()}, orient="row") if rows else ISSUES.empty()
+    return ISSUES.validate(ISSUES.conform(frame))

@@ -1,0 +1,16 @@
+"""The readers, most specific first. The first that claims a file reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from netlab.readers.base import Reader
+
+__all__ = ["READERS", "claim"]
+
+READERS: tuple[Reader, ...] = ()
+
+
+def claim(head: bytes, path: Path) -> Reader | None:
+    """The first reader whose ``sniff`` accepts the beginning of a file, or None."""
+    return next((reader for reader in READERS if reader.sniff(head, path)), None)
