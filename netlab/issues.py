@@ -57,6 +57,8 @@ ISSUE_CODES: dict[str, str] = {
     "NO_SERIES": "The query returned no series.",
     "UNKNOWN_FORMAT": "No reader recognises the file.",
     "UNKNOWN_COUNTER": "A counter has no canonical name; it keeps its own.",
+    "UNREADABLE_FILE": "The file cannot be opened.",
+    "WORKER_KILLED": "The process that read the file was killed twice.",
     "READER_FAILED": "A reader stopped at an unexpected place; report the file.",
 }
 
@@ -78,5 +80,5 @@ def issues_frame(issues: Iterable[Issue]) -> pl.DataFrame:
     1
     """
     rows = [msgspec.to_builtins(issue) for issue in set(issues)]
-    frame = pl.DataFrame(rows, schema={name: dtype for name, dtype in ISSUES.schema.items()}, orient="row") if rows else ISSUES.empty()
+    frame = pl.DataFrame(rows, schema=dict(ISSUES.schema.items()), orient="row") if rows else ISSUES.empty()
     return ISSUES.validate(ISSUES.conform(frame))

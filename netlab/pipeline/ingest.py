@@ -1,0 +1,105 @@
+"""Files to parsed tables in the store: serially, or in a pool of spawned workers that survives a killed one."""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+from netlab.errors import ParseError
+from netlab.issues import Issue
+from netlab.pipeline.inputs import InputFile, sha256_of
+from netlab.pipeline.store import FileStore, StoredFile
+from netlab.readers.base import Sink
+from netlab.readers.registry import claim
+from netlab.readers.streams import read_head
+
+__all__ = ["Progress", "ingest_files", "parse_file"]
+
+#: Called with the number of files done, of all files, and the name of the last one.
+Progress = Callable[[int, int, str], None]
+
+
+def parse_file(file: InputFile, root: Path) -> StoredFile:
+    """Parse one file into the store, unless its content is there already. A file that cannot be read is an account, not an error."""
+    store = FileStore(root)
+    try:
+        size, sha256 = file.path.stat().st_size, sha256_of(file.path)
+    except OSError as error:
+        return _rejected(None, "", 0, Issue(code="UNREADABLE_FILE", severity="error", source=file.source, message=f"{file.source}: {error.strerror}."))
+    known = store.get(sha256, file.source)
+    if known is not None:
+        return known
+    draft = store.draft()
+    try:
+        stored = _parse(file, draft, sha256, size)
+        store.put(draft, stored, file.source)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return stored
+
+
+def _parse(file: InputFile, draft: Path, sha256: str, size: int) -> StoredFile:
+    if size == 0:
+        issue = Issue(code="EMPTY_FILE", severity="error", source=file.source, line=0, message=f"{file.source} is empty; record it again.")
+        return _rejected(None, sha256, size, issue)
+    head = read_head(file.path)
+    reader = claim(head, file.path)
+    if reader is None:
+        message = f"{file.source}: no reader recognises its content; it was left out."
+        return _rejected(None, sha256, size, Issue(code="UNKNOWN_FORMAT", severity="info", source=file.source, message=message))
+    try:
+        return StoredFile.from_parsed(reader.read(file.path, Sink(draft), file.source), sha256, size)
+    except ParseError as error:
+        code, _, sentence = str(error).partition(": ")
+        return _rejected(reader.name, sha256, size, Issue(code=code, severity="error", source=file.source, message=sentence or str(error)))
+
+
+def _rejected(reader: str | None, sha256: str, size: int, issue: Issue) -> StoredFile:
+    message = f"{issue.code}: {issue.message}"
+    return StoredFile(reader=reader, sha256=sha256, size_bytes=size, status="rejected", message=message, issues=[issue])
+
+
+def ingest_files(files: Sequence[InputFile], root: Path, workers: int = 1, progress: Progress | None = None) -> list[StoredFile]:
+    """Parse all files; the accounts come back in the order of ``files`` whatever the number of workers.
+
+    A worker that is killed (out of memory) takes no other file with it: the files it had not finished are tried again, one at a time, in a
+    pool of their own; a file that kills its worker twice is reported as ``WORKER_KILLED``.
+    """
+    done: dict[int, StoredFile] = {}
+
+    def tell(number: int) -> None:
+        if progress is not None:
+            progress(len(done), len(files), files[number].source)
+
+    if min(workers, len(files)) <= 1:
+        for number, file in enumerate(files):
+            done[number] = parse_file(file, root)
+            tell(number)
+        return [done[number] for number in range(len(files))]
+    for number, stored in _pooled(files, range(len(files)), root, workers):
+        done[number] = stored
+        tell(number)
+    for number in [n for n in range(len(files)) if n not in done]:
+        done.update(_pooled(files, [number], root, 1))
+        if number not in done:
+            source = files[number].source
+            message = f"{source}: the process that read it was killed twice, probably for memory; read it alone or on a larger machine."
+            done[number] = _rejected(None, "", files[number].path.stat().st_size, Issue(code="WORKER_KILLED", severity="error", source=source, message=message))
+        tell(number)
+    return [done[number] for number in range(len(files))]
+
+
+def _pooled(files: Sequence[InputFile], numbers: Sequence[int], root: Path, workers: int) -> Iterator[tuple[int, StoredFile]]:
+    """Results as they come; ends early if the pool breaks."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(workers, len(numbers)), mp_context=context) as pool:
+        waiting = {pool.submit(parse_file, files[number], root): number for number in numbers}
+        for future in as_completed(waiting):
+            try:
+                yield waiting[future], future.result()
+            except BrokenProcessPool:
+                continue

@@ -1,0 +1,133 @@
+"""The store of parsed files: one folder of Parquet parts per content hash, so that an unchanged file is never parsed twice."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from netlab import __version__
+from netlab.issues import Issue
+from netlab.readers.base import Parsed
+from netlab.schema import SCHEMA_VERSION
+
+__all__ = ["FileStore", "StoredFile", "default_store", "read_parts"]
+
+_SIZE_LIMIT_BYTES = 20_000_000_000
+
+
+class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A reader's account of one file, as kept beside its parts. ``error`` is set for a file that gave nothing."""
+
+    reader: str | None
+    sha256: str
+    size_bytes: int
+    rows: int = 0
+    lines_unparsed: int = 0
+    status: str = "ok"
+    message: str | None = None
+    issues: list[Issue] = []
+    facts: dict[str, Any] = {}
+
+    @classmethod
+    def from_parsed(cls, parsed: Parsed, sha256: str, size_bytes: int) -> StoredFile:
+        """The stored form of a reader's account."""
+        return cls(
+            reader=parsed.reader,
+            sha256=sha256,
+            size_bytes=size_bytes,
+            rows=parsed.rows,
+            lines_unparsed=parsed.lines_unparsed,
+            status=parsed.status,
+            message=parsed.message,
+            issues=list(parsed.issues),
+            facts=dict(parsed.facts),
+        )
+
+
+def default_store() -> Path:
+    """The user's cache folder; a temporary one where that cannot be written."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "netlab"
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=cache):
+            return cache
+    except OSError:
+        return Path(tempfile.gettempdir()) / f"netlab-{os.getuid()}"
+
+
+class FileStore:
+    """Folders ``<root>/files/<sha256>-v<schema>``, each with ``parsed.json`` and the parts of its tables."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        (root / "files").mkdir(parents=True, exist_ok=True)
+
+    def folder(self, sha256: str, source: str) -> Path:
+        """Where a file's parts lie. The name under which issues speak of it is part of the key."""
+        name = f"{sha256[:40]}-{_short_hash(source)}-v{SCHEMA_VERSION}-{__version__}"
+        return self.root / "files" / name
+
+    def get(self, sha256: str, source: str) -> StoredFile | None:
+        """The account of a file parsed before, or None."""
+        account = self.folder(sha256, source) / "parsed.json"
+        try:
+            stored = msgspec.json.decode(account.read_bytes(), type=StoredFile)
+            os.utime(account.parent)
+        except (OSError, msgspec.MsgspecError):
+            return None
+        return stored
+
+    def draft(self) -> Path:
+        """An empty folder to parse into."""
+        return Path(tempfile.mkdtemp(prefix=".draft-", dir=self.root / "files"))
+
+    def put(self, draft: Path, stored: StoredFile, source: str) -> None:
+        """Put a finished draft in its place; whoever comes second, with the same content, is dropped."""
+        (draft / "parsed.json").write_bytes(msgspec.json.encode(stored))
+        target = self.folder(stored.sha256, source)
+        try:
+            os.replace(draft, target)
+        except OSError:
+            if not target.is_dir():
+                raise
+            shutil.rmtree(draft, ignore_errors=True)
+
+    def frames(self, sha256: str, source: str) -> Mapping[str, list[Path]]:
+        """Parquet parts of each table of a file."""
+        folder = self.folder(sha256, source)
+        return {table.name: sorted(table.glob("*.parquet")) for table in sorted(folder.iterdir()) if table.is_dir()}
+
+    def prune(self, limit_bytes: int = _SIZE_LIMIT_BYTES) -> int:
+        """Remove the folders unused for longest until the store is below its limit; returns the bytes removed."""
+        folders = []
+        for folder in (self.root / "files").iterdir():
+            try:
+                size = sum(part.stat().st_size for part in folder.rglob("*") if part.is_file())
+                folders.append((folder.stat().st_mtime, size, folder))
+            except OSError:
+                continue
+        excess, removed = sum(size for _, size, _ in folders) - limit_bytes, 0
+        for _, size, folder in sorted(folders):
+            if removed >= excess:
+                break
+            shutil.rmtree(folder, ignore_errors=True)
+            removed += size
+        return removed
+
+
+def _short_hash(text: str) -> str:
+    """Twelve hexadecimal digits that stand for a text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+
+
+def read_parts(parts: list[Path]) -> pl.DataFrame:
+    """The rows of a table's parts, in their order."""
+    return pl.concat([pl.read_parquet(part) for part in parts])
