@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import polars as pl
 
+from netlab.config import Config
 from netlab.errors import RunError
 from netlab.schema import SCHEMA_VERSION, TABLES
 
@@ -54,6 +55,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     netlab_version: str
     schema_version: int = SCHEMA_VERSION
     tables: dict[str, int] = {}
+    #: Configuration under which the run was opened; a later check uses it again.
+    config: Config = Config()
 
 
 class Run:
@@ -87,13 +90,14 @@ class Run:
         return sorted(name for name, rows in self.manifest.tables.items() if rows)
 
     @classmethod
-    def from_frames(cls, frames: Mapping[str, pl.DataFrame], facts: RunFacts) -> Run:
+    def from_frames(cls, frames: Mapping[str, pl.DataFrame], facts: RunFacts, config: Config | None = None) -> Run:
         """A run in memory. Every frame must be exactly its declared table."""
         from netlab import __version__
 
         checked = {name: TABLES[name].validate(frame) for name, frame in frames.items()}
         counts = {name: frame.height for name, frame in checked.items()}
-        return cls(Manifest(facts=facts, netlab_version=__version__, tables=counts), frames=checked)
+        manifest = Manifest(facts=facts, netlab_version=__version__, tables=counts, config=config or Config())
+        return cls(manifest, frames=checked)
 
     @classmethod
     def open(cls, folder: Path) -> Run:
@@ -111,7 +115,8 @@ class Run:
             raise RunError(f"{folder} holds no stored run ({error}); give the folder of the raw files instead.") from error
         if manifest.schema_version != SCHEMA_VERSION:
             raise RunError(
-                f"{folder} was written with table version {manifest.schema_version}, this netlab reads {SCHEMA_VERSION}; ingest the raw files again."
+                f"{folder} was written with table version {manifest.schema_version}, "
+                f"this netlab reads version {SCHEMA_VERSION}; ingest the raw files again."
             )
         return cls(manifest, folder=folder)
 
@@ -131,7 +136,7 @@ class Run:
     def with_frames(self, frames: Mapping[str, pl.DataFrame]) -> Run:
         """A run in memory with some tables added or replaced."""
         held = {name: self.frame(name) for name in self.manifest.tables}
-        return Run.from_frames({**held, **frames}, self.facts)
+        return Run.from_frames({**held, **frames}, self.facts, self.manifest.config)
 
     def frame(self, name: str) -> pl.DataFrame:
         """A table as a polars frame; empty if the run has no rows of it.

@@ -1,1 +1,57 @@
+"""The command line: arguments in, exit code out. Everything heavy is imported inside the commands."""
 
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+
+from netlab.errors import NetlabError
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command and leave with its exit code.
+
+    Errors are one sentence on stderr: 2 for a wrong use, 3 for unreadable inputs, 4 for anything unforeseen; a traceback only with ``-v``.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    verbose = "-v" in words or "--verbose" in words
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.ERROR, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    sys.exit(_run(words, verbose))
+
+
+def _run(words: list[str], verbose: bool) -> int:
+    import click
+
+    from netlab.cli.commands import app
+
+    try:
+        code = app(args=words, prog_name="netlab", standalone_mode=False)
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
+    except click.Abort:
+        return _fail("interrupted.", 130, verbose)
+    except click.ClickException as error:
+        error.show(sys.stderr)
+        return error.exit_code
+    except NetlabError as error:
+        return _fail(str(error), error.exit_code, verbose)
+    except KeyboardInterrupt:
+        return _fail("interrupted.", 130, verbose)
+    except BrokenPipeError:
+        return 0
+    except Exception as error:  # the border to the user: everything unforeseen becomes one sentence and exit code 4
+        text = f"internal error: {type(error).__name__}: {error}; run again with -v and report what it prints."
+        return _fail(text, 4, verbose)
+    return code if isinstance(code, int) else 0
+
+
+def _fail(text: str, code: int, verbose: bool) -> int:
+    if verbose:
+        import traceback
+
+        traceback.print_exc()
+    print(f"netlab: {' '.join(text.split())}", file=sys.stderr)
+    return code

@@ -1,0 +1,95 @@
+"""What people see on the terminal: results on stdout, progress and errors on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from netlab.pipeline.ingest import Progress
+    from netlab.verdict.model import Verdict
+
+__all__ = ["print_verdict", "progress_bar", "say", "stdout_console"]
+
+_MARKS = {"pass": ("PASS", "green"), "warn": ("WARN", "yellow"), "flagged": ("FLAGGED", "red"), "inconclusive": ("INCONCLUSIVE", "cyan")}
+_MOST_ROWS = 16
+
+
+def say(text: str) -> None:
+    """One line on stderr."""
+    print(text, file=sys.stderr)
+
+
+def stdout_console() -> Console:
+    """A console for results; colour only on a terminal and without NO_COLOR."""
+    from rich.console import Console
+
+    return Console(soft_wrap=not sys.stdout.isatty(), highlight=False, markup=False)
+
+
+@contextmanager
+def progress_bar(quiet: bool, label: str) -> Iterator[Progress | None]:
+    """A progress bar on stderr, only where a person looks."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=None)
+
+        def tell(done: int, total: int, name: str) -> None:
+            bar.update(task, completed=done, total=total, description=f"{label} {name[-40:]}")
+
+        yield tell
+
+
+def print_verdict(verdict: Verdict) -> None:
+    """The verdict, where the time went per rank, and the findings."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from netlab.units import format_ms, format_percent
+
+    console = stdout_console()
+    mark, colour = _MARKS[verdict.status]
+    console.print(Text(f" {mark} ", style=f"bold reverse {colour}"), Text(f" {verdict.headline}", style="bold"), sep="")
+    totals = verdict.totals
+    console.print(
+        f"network share {format_percent(totals.network_share)} (limit {format_percent(verdict.threshold)}, "
+        f"{format_percent(totals.network_share_low)} to {format_percent(totals.network_share_high)}), "
+        f"communication {format_percent(totals.comm_share)}, waiting {format_percent(totals.wait_share)}; "
+        f"split {verdict.split or 'unknown'}, cause {verdict.cause}"
+    )
+    rows = verdict.by_rank
+    if rows:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        heads = ("rank", "step", "compute", "transfer", "wait", "memory", "idle", "hidden", "network share")
+        for head in heads:
+            table.add_column(head, justify="right")
+        worst = sorted(rows, key=lambda row: (-(row.network_share or 0.0), row.rank))[:_MOST_ROWS]
+        for row in sorted(worst, key=lambda row: row.rank):
+            parts = (row.iteration_ms, row.compute_ms, row.exposed_transfer_ms, row.exposed_wait_ms, row.exposed_memory_ms, row.idle_ms, row.hidden_comm_ms)
+            table.add_row(str(row.rank), *map(format_ms, parts), format_percent(row.network_share))
+        console.print(table)
+        if len(rows) > _MOST_ROWS:
+            console.print(f"({_MOST_ROWS} of {len(rows)} ranks, those with the highest network share)")
+    for finding in verdict.findings:
+        lost = "" if finding.time_lost_ms is None else f" (up to {format_ms(finding.time_lost_ms)} a step)"
+        console.print(Text(f"{finding.severity:<8}", style={"critical": "red", "warning": "yellow"}.get(finding.severity, "dim")), f"{finding.title}{lost}", sep=" ")
+        console.print(f"         {finding.action}", style="dim")
+    _print_issues(console, verdict)
+
+
+def _print_issues(console: Console, verdict: Verdict) -> None:
+    shown = [issue for issue in verdict.issues if issue.severity != "info"]
+    for issue in shown[:_MOST_ROWS]:
+        console.print(f"{issue.severity:<8} {issue.code}: {issue.message}", style="dim")
+    if len(shown) > _MOST_ROWS:
+        console.print(f"(and {len(shown) - _MOST_ROWS} more issues; --json has them all)", style="dim")

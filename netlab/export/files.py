@@ -1,0 +1,39 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from netlab.errors import RunError
+
+__all__ = ["write_bytes", "write_text"]
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file by way of a temporary one in the same folder.
+
+    Raises
+    ------
+    RunError
+        If it cannot be written; names the path and the reason.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    except OSError as error:
+        raise RunError(f"{path} cannot be written: {error.strerror}; choose another place.") from error
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+        os.chmod(draft, 0o644)
+        os.replace(draft, path)
+    except OSError as error:
+        Path(draft).unlink(missing_ok=True)
+        raise RunError(f"{path} cannot be written: {error.strerror}; choose another place.") from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write UTF-8 text by way of a temporary file in the same folder."""
+    write_bytes(path, text.encode("utf-8"))

@@ -1,0 +1,112 @@
+"""The worst step as a small trace for the Perfetto UI: ranks as processes, streams as threads, waits and transfers as slices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from netlab.errors import RunError
+from netlab.export.files import write_bytes
+from netlab.run import Run
+
+__all__ = ["export_perfetto", "worst_step"]
+
+_NS_PER_US = 1_000
+_COUNTED = ("bytes", "pause_frames", "ecn_marked", "discards", "errors")
+
+
+def worst_step(run: Run) -> int | None:
+    """The step with the most exposed communication per (rank, step); None without steps.
+
+    >>> from netlab.run import RunFacts
+    >>> worst_step(Run.from_frames({}, RunFacts(name="empty"))) is None
+    True
+    """
+    breakdown = run.frame("breakdown")
+    if breakdown.is_empty():
+        return None
+    by_step = breakdown.group_by("step").agg(pl.col("exposed_comm_ns").mean()).sort("exposed_comm_ns", "step", descending=[True, False])
+    return int(by_step["step"][0])
+
+
+def export_perfetto(run: Run, folder: Path, step: int | None = None) -> list[Path]:
+    """Write ``<run>-step-<n>.json`` in the Chrome trace event format, which ui.perfetto.dev opens.
+
+    Without steps the whole capture is written. Counters of ports become counter tracks over the same time.
+    """
+    chosen = worst_step(run) if step is None else step
+    activities = run.frame("activities")
+    if activities.is_empty():
+        raise RunError(f"{run.name} has no device activity; there is no step to draw.")
+    steps = run.frame("steps")
+    if chosen is not None:
+        steps = steps.filter(pl.col("step") == chosen)
+        bounds = steps.select("rank", "window", border_start="start_ns", border_end="end_ns")
+        inside = (pl.col("end_ns") > pl.col("border_start")) & (pl.col("start_ns") < pl.col("border_end"))
+        activities = activities.join(bounds, on=["rank", "window"], how="inner").filter(inside).select(activities.columns)
+    first_ns, last_ns = activities["start_ns"].min(), activities["end_ns"].max()
+    assert isinstance(first_ns, int)
+    assert isinstance(last_ns, int)
+    events = [*_names(run, activities), *_slices(activities, first_ns), *_marks(steps, first_ns)]
+    events += _counters(run.frame("link_intervals"), first_ns, last_ns)
+    label = "capture" if chosen is None else f"step-{chosen}"
+    path = folder / f"{''.join(c if c.isalnum() or c in '-_.' else '_' for c in run.name)}-{label}.json"
+    write_bytes(path, msgspec.json.encode({"displayTimeUnit": "ns", "traceEvents": events}))
+    return [path]
+
+
+def _us(at_ns: int, first_ns: int) -> float:
+    return (at_ns - first_ns) / _NS_PER_US
+
+
+def _names(run: Run, activities: pl.DataFrame) -> list[dict[str, Any]]:
+    hosts = {row["rank"]: row["host"] for row in run.frame("ranks").iter_rows(named=True)}
+    events: list[dict[str, Any]] = []
+    for rank in activities["rank"].unique().sort():
+        where = f" on {hosts[rank]}" if hosts.get(rank) else ""
+        events.append({"ph": "M", "name": "process_name", "pid": rank, "args": {"name": f"rank {rank}{where}"}})
+        events.append({"ph": "M", "name": "process_sort_index", "pid": rank, "args": {"sort_index": rank}})
+    return events
+
+
+def _slices(activities: pl.DataFrame, first_ns: int) -> list[dict[str, Any]]:
+    """One slice per activity; inside a communication slice its wait and its transfer."""
+    events: list[dict[str, Any]] = []
+    for row in activities.iter_rows(named=True):
+        place = {"ph": "X", "pid": row["rank"], "tid": row["stream"] or 0}
+        args = {key: row[key] for key in ("group", "seq", "bytes", "split", "layer", "step") if row[key] is not None}
+        start, end = row["start_ns"], row["end_ns"]
+        name = row["op"] or row["name"]
+        events.append({**place, "cat": row["kind"], "name": name, "ts": _us(start, first_ns), "dur": _us(end, start), "args": args})
+        moved = row["transfer_start_ns"]
+        if moved is not None:
+            for part, a, b in (("wait", start, moved), ("transfer", moved, end)):
+                if b > a:
+                    events.append({**place, "cat": part, "name": part, "ts": _us(a, first_ns), "dur": _us(b, a)})
+    return events
+
+
+def _marks(steps: pl.DataFrame, first_ns: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "ph": "X", "cat": "step", "name": f"step {row['step']}", "pid": row["rank"], "tid": -1,
+            "ts": _us(row["start_ns"], first_ns), "dur": _us(row["end_ns"], row["start_ns"]),
+        }
+        for row in steps.iter_rows(named=True)
+    ]  # fmt: skip
+
+
+def _counters(intervals: pl.DataFrame, first_ns: int, last_ns: int) -> list[dict[str, Any]]:
+    chosen = intervals.filter(
+        pl.col("metric").is_in(_COUNTED) & pl.col("rate_per_s").is_not_null() & (pl.col("t1_ns") > first_ns) & (pl.col("t0_ns") < last_ns)
+    )
+    return [
+        {
+            "ph": "C", "pid": f"{row['device']}/{row['port']}", "name": f"{row['metric']} {row['direction']} per s",
+            "ts": _us(max(row["t0_ns"], first_ns), first_ns), "args": {"value": row["rate_per_s"]},
+        }
+        for row in chosen.iter_rows(named=True)
+    ]  # fmt: skip

@@ -1,0 +1,42 @@
+"""All tables of a run as CSV or Parquet files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from netlab.export.files import write_bytes, write_text
+from netlab.run import Run
+
+__all__ = ["export_csv", "export_parquet"]
+
+
+def _as_text(frame: pl.DataFrame) -> pl.DataFrame:
+    """Lists as comma-separated text, since CSV has no lists."""
+    lists = [name for name, dtype in frame.schema.items() if isinstance(dtype, pl.List)]
+    return frame.with_columns(pl.col(name).cast(pl.List(pl.String)).list.join(",") for name in lists)
+
+
+def export_csv(run: Run, folder: Path) -> list[Path]:
+    """One CSV per table that the run has; null is an empty cell."""
+    paths = []
+    for name in sorted(run.manifest.tables):
+        path = folder / f"{name}.csv"
+        write_text(path, _as_text(run.frame(name)).write_csv())
+        paths.append(path)
+    return paths
+
+
+def export_parquet(run: Run, folder: Path) -> list[Path]:
+    """One Parquet file per table that the run has."""
+    import io
+
+    paths = []
+    for name in sorted(run.manifest.tables):
+        buffer = io.BytesIO()
+        run.frame(name).write_parquet(buffer, compression="zstd")
+        path = folder / f"{name}.parquet"
+        write_bytes(path, buffer.getvalue())
+        paths.append(path)
+    return paths

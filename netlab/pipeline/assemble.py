@@ -1,0 +1,70 @@
+"""Putting the parts of all files together: raw tables of the run, its sources and issues."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from netlab.issues import Issue
+from netlab.pipeline.inputs import InputFile
+from netlab.pipeline.store import FileStore, StoredFile, read_parts
+from netlab.schema import TABLES
+from netlab.schema.inputs import SOURCES
+from netlab.schema.traces import RAW_TABLES, TRACE_FILES
+
+__all__ = ["RawRun", "assemble"]
+
+_TRACE_FACTS = tuple(column.name for column in TRACE_FILES.columns if column.name not in ("file", "path"))
+
+
+@dataclass(frozen=True)
+class RawRun:
+    """Everything the readers said. ``frames`` holds every table with rows; raw trace tables carry ``file``."""
+
+    frames: dict[str, pl.DataFrame]
+    sources: pl.DataFrame
+    issues: tuple[Issue, ...]
+
+
+def assemble(files: Sequence[InputFile], accounts: Sequence[StoredFile], store: FileStore) -> RawRun:
+    """Concatenate the parts of all files in the order of their names."""
+    gathered: dict[str, list[pl.DataFrame]] = {}
+    trace_rows: list[dict[str, object]] = []
+    for file, account in sorted(zip(files, accounts, strict=True), key=lambda pair: pair[0].source):
+        if account.status == "rejected":
+            continue
+        is_trace = "device_event_count" in account.facts
+        number = len(trace_rows)
+        if is_trace:
+            trace_rows.append({"file": number, "path": file.source, **{name: account.facts.get(name) for name in _TRACE_FACTS}})
+        for name, parts in store.frames(account.sha256, file.source).items():
+            frame = read_parts(parts)
+            if "file" in TABLES[name].schema:
+                frame = frame.with_columns(pl.lit(number, dtype=pl.Int32).alias("file"))
+            gathered.setdefault(name, []).append(frame)
+    frames = {name: TABLES[name].conform(pl.concat(parts)) for name, parts in gathered.items()}
+    if trace_rows:
+        frames["trace_files"] = TRACE_FILES.conform(pl.DataFrame(trace_rows, schema=dict(TRACE_FILES.schema)))
+        for table in RAW_TABLES:
+            frames.setdefault(table.name, table.empty())
+    issues = tuple(issue for account in accounts for issue in account.issues)
+    return RawRun(frames, _sources(files, accounts), issues)
+
+
+def _sources(files: Sequence[InputFile], accounts: Sequence[StoredFile]) -> pl.DataFrame:
+    rows = [
+        {
+            "path": file.source,
+            "reader": account.reader,
+            "sha256": account.sha256 or None,
+            "bytes": account.size_bytes,
+            "rows": account.rows,
+            "lines_unparsed": account.lines_unparsed,
+            "status": account.status,
+            "message": account.message,
+        }
+        for file, account in zip(files, accounts, strict=True)
+    ]
+    return SOURCES.validate(SOURCES.conform(pl.DataFrame(rows, schema=dict(SOURCES.schema))))

@@ -1,0 +1,99 @@
+"""The only place that states the order of stages: files -> parts -> raw run -> aligned run -> attribution -> findings -> verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from netlab.align import AlignOptions, align
+from netlab.config import Config, Settings
+from netlab.errors import RunError
+from netlab.issues import issues_frame
+from netlab.pipeline.assemble import RawRun, assemble
+from netlab.pipeline.ingest import Progress, ingest_files
+from netlab.pipeline.inputs import InputFile, find_inputs
+from netlab.pipeline.store import FileStore, default_store
+from netlab.run import Run, RunFacts
+from netlab.schema.traces import RAW_TABLES
+from netlab.selection import parse_ranks, parse_steps
+
+__all__ = ["Ingested", "ingest_inputs", "open_run", "run_name"]
+
+#: Raw trace tables that stay in a run: what-if and host analysis read them. Device events live on as activities.
+_KEPT_RAW = frozenset({"trace_files", "process_groups", "launches", "sync_events", "annotations", "host_ops", "flows"})
+_RAW = frozenset(table.name for table in RAW_TABLES)
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """The inputs of a run after reading, before alignment."""
+
+    files: list[InputFile]
+    raw: RawRun
+
+
+def run_name(paths: Sequence[Path], config: Config) -> str:
+    """The configured name, else that of the folder or first file."""
+    if config.run.name:
+        return config.run.name
+    first = paths[0].resolve()
+    return first.name if first.is_dir() else first.name.split(".")[0]
+
+
+def ingest_inputs(
+    paths: Sequence[Path], *, store: Path | None = None, workers: int = 1, scheduler: str | None = None, progress: Progress | None = None
+) -> Ingested:
+    """Find and read all files under the paths."""
+    files = find_inputs(paths)
+    cache = FileStore(store or default_store())
+    if scheduler is not None:
+        from netlab.pipeline.distributed import ingest_on_scheduler
+
+        accounts = ingest_on_scheduler(files, cache.root, scheduler, progress)
+    else:
+        accounts = ingest_files(files, cache.root, workers, progress)
+    return Ingested(files, assemble(files, accounts, cache))
+
+
+def open_run(ingested: Ingested, settings: Settings, name: str) -> Run:
+    """Align what was read and put all tables into one run.
+
+    Raises
+    ------
+    RunError
+        If nothing could be read, or the files cannot be one run.
+    """
+    raw, config = ingested.raw, settings.config
+    if not raw.frames:
+        reasons = [row["message"] or row["path"] for row in raw.sources.iter_rows(named=True)]
+        raise RunError(f"No input could be read: {'; '.join(reasons[:3])}" + (f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else ""))
+    frames = {table: frame for table, frame in raw.frames.items() if table in _KEPT_RAW or table not in _RAW}
+    issues = list(raw.issues)
+    facts = RunFacts(name=name, world_size=config.run.world_size)
+    if "trace_files" in raw.frames:
+        aligned = align(raw.frames, _align_options(config, name))
+        frames |= aligned.frames
+        issues += aligned.issues
+        facts = aligned.facts
+    frames["sources"] = raw.sources
+    frames["issues"] = issues_frame(issues)
+    return Run.from_frames(frames, facts, config)
+
+
+def _align_options(config: Config, name: str) -> AlignOptions:
+    steps = None
+    if config.run.steps is not None:
+        first, last = parse_steps(config.run.steps)
+        steps = range(first or 0, 2**31 if last is None else last)
+    return AlignOptions(
+        run_name=name,
+        world_size=config.run.world_size,
+        gpus_per_node=config.run.gpus_per_node,
+        rank_overrides={path: options.rank for path, options in config.files.items() if options.rank is not None},
+        classify=tuple((rule.pattern, rule.op) for rule in config.classify),
+        intra_node_gbps=config.links.intra_node_gbps,
+        inter_node_gbps=config.links.inter_node_gbps,
+        steps=steps,
+        ranks=None if config.run.ranks is None else parse_ranks(config.run.ranks),
+    )
