@@ -76,17 +76,20 @@ def cover(
     result = np.zeros(len(query_lane), np.int64)
     if not len(lane) or not len(query_lane):
         return result
-    order = np.argsort(query_lane, kind="stable")
-    for number in np.unique(query_lane):
-        rows = order[np.searchsorted(query_lane, number, "left", sorter=order) : np.searchsorted(query_lane, number, "right", sorter=order)]
-        mine = lane == number
-        start, end = union(start_ns[mine], end_ns[mine])
-        if not len(start):
-            continue
-        before = np.concatenate(([0], np.cumsum(end - start)))
-        until_end = _covered_until(start, end, before, query_end_ns[rows])
-        result[rows] = np.maximum(until_end - _covered_until(start, end, before, query_start_ns[rows]), 0)
-    return result
+    # All lanes are laid end to end on one axis, so that one union and one search serve them all.
+    low = min(int(start_ns.min()), int(query_start_ns.min()))
+    span = max(int(end_ns.max()), int(query_end_ns.max())) - low + 1
+    lanes, place = np.unique(np.concatenate((lane, query_lane)), return_inverse=True)
+    if len(lanes) * span >= 2**63:
+        raise OverflowError(f"{len(lanes)} timelines of {span} ns do not fit one axis of 64 bits.")
+    shift = place.astype(np.int64) * span - low
+    own, asked = shift[: len(lane)], shift[len(lane) :]
+    start, end = union(start_ns + own, end_ns + own)
+    if not len(start):
+        return result
+    before = np.concatenate(([0], np.cumsum(end - start)))
+    until_end = _covered_until(start, end, before, query_end_ns + asked)
+    return np.maximum(until_end - _covered_until(start, end, before, query_start_ns + asked), 0)
 
 
 def _covered_until(start: Int64s, end: Int64s, before: Int64s, at: Int64s) -> Int64s:

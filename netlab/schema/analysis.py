@@ -36,6 +36,9 @@ _PARTS = (
     _ns("exposed_transfer_low_ns", "Exposed transfer at least."),
     _ns("exposed_transfer_high_ns", "Exposed transfer at most."),
     _ns("exposed_delay_ns", "exposed_transfer plus exposed waits that transfer elsewhere caused."),
+    _ns("idle_unqueued_ns", "The part of idle in which no launched work was pending; null where launches are not known.", nullable=True),
+    _ns("host_copy_ns", "Union of copies between host and device."),
+    _ns("exposed_host_copy_ns", "The part of exposed_memory that copies between host and device cover."),
     Column(
         "split",
         pl.String,
@@ -47,12 +50,12 @@ _PARTS = (
 BREAKDOWN = Table(
     name="breakdown",
     doc="Where each rank's step went. compute + exposed_transfer + exposed_wait + exposed_memory + idle = step, exactly.",
-    key=("rank", "window", "step"),
+    key=("rank", "window", "step", "device"),
     columns=(
         Column("rank", pl.Int32, "Global rank.", refers_to="ranks.rank"),
         Column("window", pl.Int32, "Profiler window."),
         Column("step", pl.Int32, "Step number.", refers_to="steps.step"),
-        Column("device", pl.Int32, "Device index.", nullable=True),
+        Column("device", pl.Int32, "Device index; a rank that drives several devices has a row for each.", nullable=True),
         _ns("step_ns", "Length of the step."),
         *_PARTS,
     ),
@@ -61,10 +64,10 @@ BREAKDOWN = Table(
 SPANS = Table(
     name="spans",
     doc="The same figures from the first to the last device activity of each rank, comparable with other tools.",
-    key=("rank",),
+    key=("rank", "device"),
     columns=(
         Column("rank", pl.Int32, "Global rank.", refers_to="ranks.rank"),
-        Column("device", pl.Int32, "Device index.", nullable=True),
+        Column("device", pl.Int32, "Device index; a rank that drives several devices has a row for each.", nullable=True),
         _ns("start_ns", "First start of an activity."),
         _ns("step_ns", "Length of the span."),
         *_PARTS,
