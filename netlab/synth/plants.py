@@ -1,0 +1,139 @@
+"""The faults that a made run can carry, and what a correct analysis says about each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from netlab.errors import ConfigError
+from netlab.synth.spec import MIB, Spec, default_gpus_per_node
+
+__all__ = ["PLANTS", "Expectation", "expectation", "spec_for"]
+
+PLANTS: Mapping[str, str] = {
+    "none": "nothing is wrong",
+    "straggler": "one rank computes 45 % slower",
+    "slow-pair": "one tensor-parallel group talks through host memory instead of NVLink, 20 times slower",
+    "slow-fabric": "every NIC runs at an eighth of its speed",
+    "no-overlap": "gradients are averaged only after the whole backward",
+    "small-buckets": "gradient buckets of 2 MiB instead of 25 MiB",
+    "lossy-link": "one NIC's cable corrupts packets now and then; its transfers stall on retransmission",
+    "oversubscribed": "leaf switches have an eighth of their host bandwidth as uplinks",
+    "socket-fallback": "NCCL found no RDMA device on one host and talks TCP",
+    "old-nccl": "an old NCCL reaches a third of the bus bandwidth, with longer hops",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expectation:
+    """What a correct analysis of a planted run finds: cause as in the verdict, finding code and its subject."""
+
+    cause: str
+    finding: str | None
+    ranks: tuple[int, ...] = ()
+    groups: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    ports: tuple[str, ...] = ()
+
+
+def spec_for(plant: str = "none", *, ranks: int = 8, steps: int = 6, seed: int = 0, **overrides: Any) -> Spec:
+    """A job with one planted fault; who is hit follows from the seed.
+
+    Parameters
+    ----------
+    plant
+        One of ``PLANTS``.
+    ranks, steps, seed
+        Size of the job, and the seed of all its noise.
+    overrides
+        Further fields of ``Spec``.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such plant or field, or the ranks cannot be laid out.
+
+    Examples
+    --------
+    >>> spec_for("slow-fabric").inter_node_gbps, spec_for("none").inter_node_gbps
+    (50.0, 400.0)
+    """
+    if plant not in PLANTS:
+        near = get_close_matches(plant, PLANTS, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ConfigError(f"There is no plant {plant!r}; {hint}plants are {', '.join(PLANTS)}.")
+    unknown = sorted(set(overrides) - set(Spec.__dataclass_fields__))
+    if unknown:
+        raise ConfigError(f"A made run has no parameter {unknown[0]!r}; parameters are {', '.join(Spec.__dataclass_fields__)}.")
+    per_node = overrides.pop("gpus_per_node", None) or (default_gpus_per_node(ranks) if ranks >= 2 else 1)
+    tensor = overrides.pop("tensor_parallel", None) or (2 if per_node % 2 == 0 else 1)
+    healthy = Spec(plant=plant, ranks=ranks, steps=steps, seed=seed, gpus_per_node=per_node, tensor_parallel=tensor)
+    return replace(healthy, **(_faults(healthy) | overrides))
+
+
+def _faults(healthy: Spec) -> dict[str, Any]:
+    victim = int(np.random.default_rng([healthy.seed, 7]).integers(healthy.ranks))
+    match healthy.plant:
+        case "straggler":
+            return {"straggler": victim, "straggler_factor": 1.45}
+        case "slow-pair":
+            pairs = healthy.groups_of("tp") or healthy.groups_of("dp")
+            group = next(group for group in pairs if victim in group.ranks)
+            return {"slow_group": group.ranks, "slow_group_factor": 20.0 if group.kind == "tp" else 6.0}
+        case "slow-fabric":
+            return {"inter_node_gbps": healthy.inter_node_gbps / 8}
+        case "no-overlap":
+            return {"overlap": False}
+        case "small-buckets":
+            return {"bucket_bytes": 2 * MIB}
+        case "lossy-link":
+            return {"lossy_rank": victim, "lossy_step_share": 0.3, "lossy_factor": 6.0}
+        case "oversubscribed":
+            return {"oversubscription": 8.0}
+        case "socket-fallback":
+            return {"transport": "Socket", "inter_node_gbps": 40.0, "inter_node_hop_ns": 120_000}
+        case "old-nccl":
+            return {"nccl_version": "2.18.3", "link_efficiency": healthy.link_efficiency / 3, "inter_node_hop_ns": 60_000}
+        case _:
+            return {}
+
+
+def expectation(spec: Spec) -> Expectation:
+    """What a correct analysis says about a job.
+
+    >>> expectation(spec_for("straggler", seed=1)).finding
+    'STRAGGLER'
+    """
+    match spec.plant:
+        case "straggler":
+            return Expectation(cause="straggler", finding="STRAGGLER", ranks=(spec.straggler,) if spec.straggler is not None else ())
+        case "slow-pair":
+            members = spec.slow_group or ()
+            return Expectation(
+                cause=_cause_of(spec.layer(members)), finding="SLOW_TRANSFER_ELSEWHERE", ranks=members, groups=(_key(members),)
+            )
+        case "slow-fabric" | "socket-fallback" | "oversubscribed" | "lossy-link" | "old-nccl":
+            codes = {
+                "slow-fabric": "NETWORK_SHARE",
+                "socket-fallback": "SOCKET_FALLBACK",
+                "oversubscribed": "OVERSUBSCRIBED",
+                "lossy-link": "LINK_ERRORS",
+                "old-nccl": "OLD_NCCL",
+            }
+            return Expectation(cause="fabric", finding=codes[spec.plant])
+        case "no-overlap" | "small-buckets":
+            return Expectation(cause="schedule", finding="NO_OVERLAP" if spec.plant == "no-overlap" else None)
+        case _:
+            return Expectation(cause="none", finding=None)
+
+
+def _cause_of(layer: str) -> str:
+    return "fabric" if layer == "inter_node" else "intra_node"
+
+
+def _key(ranks: tuple[int, ...]) -> str:
+    return ",".join(str(rank) for rank in ranks)
