@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from netlab.readers.base import Reader
+from netlab.readers.counters import READERS as COUNTER_READERS
+from netlab.readers.fabric import READERS as FABRIC_READERS
 
 __all__ = ["READERS", "claim"]
 
-READERS: tuple[Reader, ...] = ()
+READERS: tuple[Reader, ...] = (*COUNTER_READERS, *FABRIC_READERS)
 
 
 def claim(head: bytes, path: Path) -> Reader | None:

@@ -1,0 +1,169 @@
+"""Plain CSV of counters: long (one row per value) or wide (one column per counter)."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import polars as pl
+
+from netlab.errors import ParseError
+from netlab.issues import Issue
+from netlab.readers.base import Parsed, Sink
+from netlab.readers.counters.account import ASSUMED, account, device_from_path
+from netlab.readers.counters.files import inflated
+from netlab.readers.counters.meaning import first_meaning
+from netlab.readers.counters.names import ALL_TABLES
+from netlab.readers.counters.samples import RAW_SCHEMA, interpret
+from netlab.readers.counters.texts import time_column
+
+__all__ = ["VARIABLE_MAP", "PlainCsv"]
+
+#: Column headers to roles. Two columns of one role are an error with the line number, never a guess.
+VARIABLE_MAP: dict[str, str] = {
+    **dict.fromkeys(("timestamp", "time", "ts", "@timestamp", "_time", "datetime", "date_time", "timestamp_ns", "timestamp_ms", "timestamp_us", "unix_time", "epoch"), "time"),
+    **dict.fromkeys(("device", "switch", "host", "hostname", "node", "instance", "target", "sysname"), "device"),
+    **dict.fromkeys(("interface", "port", "ifname", "iface", "port_num", "if_name", "portname", "port_name"), "port"),
+    **dict.fromkeys(("counter", "metric", "counter_name", "metric_name", "_field", "field", "stat", "statistic"), "counter"),
+    **dict.fromkeys(("value", "_value", "val", "counter_value", "reading"), "value"),
+    **dict.fromkeys(("queue", "priority", "prio", "traffic_class", "tc"), "queue"),
+    **dict.fromkeys(("direction", "dir"), "direction"),
+}
+#: Labels that describe a row and are no counters.
+_LABELS = frozenset(("job", "ifalias", "ifdescr", "ifindex", "source", "tag", "table", "result", "_start", "_stop", "_measurement", "unit", "rack", "pod", "site", "region"))
+_DIRECTIONS = {"in": "rx", "rx": "rx", "receive": "rx", "ingress": "rx", "out": "tx", "tx": "tx", "transmit": "tx", "egress": "tx", "none": "none", "": "none"}
+
+
+def _header(head: bytes) -> tuple[list[str], str, int] | None:
+    """Header cells, separator and line number of the first line that is no comment."""
+    for number, line in enumerate(head.decode("utf-8-sig", "replace").splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        separator = max(",;\t|", key=line.count)
+        if separator not in line:
+            return None
+        return [cell.strip() for cell in next(csv.reader([line], delimiter=separator))], separator, number
+    return None
+
+
+def _roles(cells: list[str]) -> list[str | None]:
+    return [VARIABLE_MAP.get(cell.lower().replace(" ", "_")) for cell in cells]
+
+
+def _counters_of(cells: list[str], roles: list[str | None]) -> list[str]:
+    return [cell for cell, role in zip(cells, roles, strict=True) if role is None and cell and cell.lower() not in _LABELS]
+
+
+class PlainCsv:
+    """Counters as people export them: ``timestamp,device,port,counter,value`` or one column per counter, header aliases accepted."""
+
+    name = "counters_csv"
+
+    def sniff(self, head: bytes, path: Path) -> bool:
+        """A header with a time, a device or port, and counters by name or in columns."""
+        found = _header(head)
+        if found is None:
+            return False
+        cells = found[0]
+        roles = _roles(cells)
+        if "time" not in roles or not {"device", "port"} & set(roles):
+            return False
+        if {"counter", "value"} <= set(roles):
+            return True
+        return any(first_meaning(ALL_TABLES, cell) is not None for cell in _counters_of(cells, roles))
+
+    def read(self, path: Path, sink: Sink, source: str) -> Parsed:
+        """Read the file whole; every value becomes a sample.
+
+        Raises
+        ------
+        ParseError
+            If two columns have one role, epoch units are mixed, or no row could be read.
+        """
+        content = inflated(path)
+        found = _header(content[:1_000_000])
+        if found is None:
+            raise ParseError(f"MALFORMED_CSV: {source} has no header line; write timestamp,device,port,counter,value.")
+        cells, separator, line = found
+        roles = _roles(cells)
+        _check_roles(cells, roles, source, line)
+        table = _table(content, cells, separator, line, source)
+        long = _long(table, cells, roles, path)
+        issues: list[Issue] = []
+        times = time_column(long["time"])
+        _check_units(times, source)
+        bad = times["ts_ns"].is_null()
+        if bad.any():
+            first = int(long["line"][int(bad.arg_max() or 0)])
+            shown = str(long["time"][int(bad.arg_max() or 0)])[:40]
+            message = f"{source} line {first}: {shown!r} is no time; {int(long.filter(bad)['line'].n_unique())} such lines were left out. Write ISO 8601 with a zone, or Unix time."
+            issues.append(Issue(code="UNREADABLE_LINE", source=source, line=first, message=message))
+        naive = times["naive"]
+        flags = pl.concat_str(pl.lit(ASSUMED if "device" not in roles else ""), pl.when(naive).then(pl.lit(",clock_naive")).otherwise(pl.lit(""))).str.strip_chars(",")
+        raw = long.with_columns(times["ts_ns"], flags.alias("flags")).filter(~bad)
+        result = interpret(raw.select(*RAW_SCHEMA), source, ALL_TABLES, ts_source="collector")
+        lost = long.filter(bad)["line"].n_unique()
+        return account(self.name, result, sink, source, unparsed=lost, issues=tuple(issues))
+
+
+def _check_roles(cells: list[str], roles: list[str | None], source: str, line: int) -> None:
+    for role in set(roles) - {None}:
+        named = [cell for cell, own in zip(cells, roles, strict=True) if own == role]
+        if len(named) > 1:
+            raise ParseError(f"AMBIGUOUS_COLUMNS: {source} line {line}: columns {' and '.join(map(repr, named))} both name the {role}; rename or remove one.")
+
+
+def _check_units(times: pl.DataFrame, source: str) -> None:
+    units = sorted(set(times["unit"].drop_nulls().unique()) - {"iso"})
+    if len(units) > 1:
+        raise ParseError(f"MIXED_TIME_UNITS: {source} mixes Unix times in {' and '.join(units)}; export it with one unit.")
+
+
+def _table(content: bytes, cells: list[str], separator: str, line: int, source: str) -> pl.DataFrame:
+    """All cells as text, with the line number of each row."""
+    body = io.BytesIO(content.removeprefix(b"\xef\xbb\xbf"))
+    for _ in range(line):
+        body.readline()
+    names = [f"c{index}" for index in range(len(cells))]
+    try:
+        frame = pl.read_csv(
+            body,
+            separator=separator,
+            has_header=False,
+            schema={name: pl.String for name in names},
+            truncate_ragged_lines=True,
+            ignore_errors=True,
+            encoding="utf8-lossy",
+            comment_prefix="#",
+        )
+    except pl.exceptions.PolarsError as error:
+        raise ParseError(f"MALFORMED_CSV: {source} cannot be read as CSV ({str(error).splitlines()[0]}); export it again.") from error
+    return frame.with_row_index("line", offset=line + 1)
+
+
+def _long(table: pl.DataFrame, cells: list[str], roles: list[str | None], path: Path) -> pl.DataFrame:
+    """Columns of the raw form, ``time`` and ``line``: one row per value."""
+    place = {role: f"c{index}" for index, role in enumerate(roles) if role is not None}
+
+    def column(role: str, default: str | None) -> pl.Expr:
+        return (pl.col(place[role]).str.strip_chars() if role in place else pl.lit(default, dtype=pl.String)).alias(role)
+
+    base = table.select(
+        "line",
+        column("time", None),
+        column("device", device_from_path(path)),
+        column("port", "").fill_null(""),
+        column("queue", None).replace("", None),
+        column("direction", None).str.to_lowercase().replace_strict(_DIRECTIONS, default=None, return_dtype=pl.String),
+        column("counter", None).alias("raw_name"),
+        column("value", None).alias("text"),
+        *[f"c{index}" for index, role in enumerate(roles) if role is None],
+    )
+    if "counter" in place and "value" in place:
+        return base.filter(pl.col("raw_name").is_not_null() & (pl.col("raw_name") != ""))
+    wanted = set(_counters_of(cells, roles))
+    columns = {f"c{index}": cell for index, cell in enumerate(cells) if roles[index] is None and cell in wanted}
+    identity = ["line", "time", "device", "port", "queue", "direction"]
+    wide = base.select(*identity, *columns).rename(columns)
+    return wide.unpivot(on=list(columns.values()), index=identity, variable_name="raw_name", value_name="text").sort("line", maintain_order=True)
