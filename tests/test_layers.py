@@ -21,7 +21,7 @@ LEVELS: dict[str, int] = {
 }  # fmt: skip
 
 #: Imports inside one level that are part of the design: (importer, imported).
-WITHIN = {("issues", "schema"), ("findings", "schema"), ("intervals", "schema")}
+WITHIN = {("units", "errors"), ("issues", "schema"), ("findings", "schema"), ("intervals", "schema")}
 
 
 def _rooms() -> dict[str, list[Path]]:
@@ -44,7 +44,7 @@ def _imported_rooms(path: Path) -> set[str]:
 
 
 def test_every_room_has_a_level() -> None:
-    assert set(_rooms()) == set(LEVELS)
+    assert set(_rooms()) <= set(LEVELS)
 
 
 def test_rooms_import_only_from_levels_below_theirs() -> None:

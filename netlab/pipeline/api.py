@@ -1,0 +1,69 @@
+"""The functions of ``import netlab``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from netlab.config import load_settings
+from netlab.pipeline.analysis import analyse_run, answer_scenarios, find_scenarios
+from netlab.pipeline.inputs import input_folders
+from netlab.pipeline.stages import ingest_inputs, open_run, run_name, stored_run
+from netlab.run import Run
+from netlab.units import parse_share
+from netlab.verdict.model import Verdict
+
+if TYPE_CHECKING:
+    from netlab.whatif import Scenario, WhatIf
+
+__all__ = ["check", "open", "what_if"]
+
+PathText = str | os.PathLike[str]
+
+
+def open(*paths: PathText, config: PathText | None = None, store: PathText | None = None, workers: int = 1) -> Run:
+    """Read a run: a folder or files of any known format, or a folder that ``netlab ingest`` wrote.
+
+    Parameters
+    ----------
+    paths
+        A folder (read recursively) or files.
+    config
+        A TOML file that overrides ``netlab.toml`` beside the inputs.
+    store
+        Where parsed files are kept; the user's cache by default.
+    workers
+        Processes that read files side by side.
+
+    Raises
+    ------
+    RunError
+        If nothing can be read, or the files cannot be one run.
+    ConfigError
+        If a configuration is wrong.
+    """
+    chosen = [Path(path) for path in paths]
+    stored = stored_run(chosen)
+    if stored is not None:
+        return stored
+    settings = load_settings(input_folders(chosen), None if config is None else Path(config), os.environ)
+    ingested = ingest_inputs(chosen, store=None if store is None else Path(store), workers=workers)
+    return open_run(ingested, settings, run_name(chosen, settings.config))
+
+
+def check(run: Run, threshold: str | float | None = None) -> Verdict:
+    """Judge a run. The threshold is a share from 0 to 1; by default the one it was opened with."""
+    limit = run.manifest.config.threshold if threshold is None else parse_share(str(threshold))
+    return analyse_run(run, limit).verdict
+
+
+def what_if(run: Run, scenarios: PathText | Sequence[Scenario] | None = None) -> WhatIf:
+    """Answer what-if scenarios: a TOML file, scenarios made in Python, or the built-in set."""
+    chosen: Sequence[Scenario] | None
+    if isinstance(scenarios, str | os.PathLike):
+        chosen = find_scenarios([], Path(scenarios))
+    else:
+        chosen = scenarios
+    return answer_scenarios(run, chosen)
