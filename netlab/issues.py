@@ -72,6 +72,17 @@ ISSUE_CODES: dict[str, str] = {
     "UNREADABLE_FILE": "The file cannot be opened.",
     "WORKER_KILLED": "The process that read the file was killed twice.",
     "READER_FAILED": "A reader stopped at an unexpected place; report the file.",
+    "TORN_RECORD": "A log record is cut off, usually because several processes write to one pipe.",
+    "UNKNOWN_MESSAGE": "NCCL messages of a form that netlab does not know.",
+    "FOREIGN_LINES": "Lines of a log without an NCCL record.",
+    "EVENTS_DROPPED": "A log has more events than are kept.",
+    "RANK_DISAGREES": "Launcher, log, dump or trace disagree about the rank of a process.",
+    "NO_RECORDS": "A log holds no NCCL record.",
+    "TRUNCATED_PICKLE": "The pickle is cut off or damaged.",
+    "NOT_A_DUMP": "The file is no flight-recorder dump.",
+    "UNKNOWN_SCHEMA": "The file's schema is newer than this netlab knows.",
+    "MALFORMED_ENTRY": "Records of a dump could not be read.",
+    "TOO_LARGE": "The file is larger than its format ever is.",
 }
 
 

@@ -1,0 +1,354 @@
+"""Gathers the records of one log into tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from netlab.issues import Issue
+from netlab.readers.base import Sink
+from netlab.readers.nccl.events import event_of, watchdog_event
+from netlab.readers.nccl.host_topology import TopologyLines
+from netlab.readers.nccl.messages import Message, classify, strip_tail
+from netlab.readers.nccl.operations import Operations
+from netlab.readers.nccl.records import Record, RecordSplitter, clean, is_torn, prefix_rank, timestamp_ns
+from netlab.readers.nccl.rings import RingLines
+from netlab.readers.nccl.secrets import mask_text
+from netlab.readers.nccl.state import Connection, LogState, Process
+from netlab.readers.nccl.tables import EventRow, communicator_rows, connection_rows, event_rows
+from netlab.readers.nccl.tuning import TuningTable
+
+__all__ = ["LogCollector"]
+
+_CACHE_LIMIT = 100_000
+_NAMED_TORN = 20
+_EVENT_LIMIT = 500_000
+_VERSION = re.compile(r"(?:^|\s)(?P<library>NCCL|RCCL) version ?:? ?(?P<version>\d+\.\d+\.\d+)(?P<rest>\S*)")
+_RCCL_BLOCK = re.compile(r"^(?:HIP version|ROCm version|Hostname|Librccl path) +: ")
+_VERBS_NIC = re.compile(r"\[(\d+)\]([A-Za-z][\w.-]*):(\d+)/(\w+)")
+_MERGED_NIC = re.compile(r"\[(\d+)\]=?\{([^}]*)\}")
+_SOCKET_NIC = re.compile(r"\[(\d+)\]([A-Za-z][\w.@-]*):")
+
+
+class LogCollector:
+    """Feed it whole lines, then ``finish``. Counts: ``records`` classified, ``unknown`` messages, ``torn`` remains, ``foreign`` lines."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self.state = LogState()
+        self._splitter = RecordSplitter()
+        self._rings = RingLines()
+        self._tuning = TuningTable()
+        self._topology = TopologyLines()
+        self._operations = Operations()
+        self._events: list[EventRow] = []
+        self._event_of: dict[tuple[object, ...], EventRow] = {}
+        self._cache: dict[str, Message | None] = {}
+        self.records = self.unknown = self.torn = self.foreign = self.lines = self.watchdog_lines = 0
+        self._torn_lines: list[tuple[int, str]] = []
+        self._unknown_lines: list[int] = []
+        self._invalid_utf8_line: int | None = None
+        self._events_dropped = 0
+        self._handlers: dict[str, Callable[[Process, Record, Message], None]] = {
+            "init": self._init,
+            "layout": self._layout,
+            "timings": self._timings,
+            "channels": self._channels,
+            "via": self._via,
+            "nics": self._nics,
+            "nics_socket": self._socket_nics,
+            "virtual_nic": self._virtual_nic,
+            "network": self._network,
+            "operation": self._operation,
+            "version": self._version,
+            "ring_order": self._edges,
+            "trees": self._edges,
+            "graph_ring": self._edges,
+            "graph_tree": self._edges,
+            "nvls_trees": self._edges,
+            "table_algorithms": self._tuning_line,
+            "table_protocols": self._tuning_line,
+            "table_row": self._tuning_line,
+            "topology": self._topology_line,
+            "paths": self._topology_line,
+            "system": self._topology_line,
+        }
+
+    @property
+    def unparsed(self) -> int:
+        """Lines or records that gave nothing."""
+        return self.foreign + self.unknown + self.torn
+
+    def feed(self, data: bytes) -> None:
+        """Take whole lines."""
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            text = data.decode("utf-8", "replace")
+            if self._invalid_utf8_line is None:
+                self._invalid_utf8_line = self.lines + 1 + data.count(b"\n", 0, error.start)
+        lines = [clean(line) for line in text.removesuffix("\n").split("\n")]
+        for line in lines:
+            if " NCCL " in line:
+                self._splitter.learn(line)
+        for line in lines:
+            self.lines += 1
+            whole = self._splitter.glue(line)
+            if whole and not whole.isspace():
+                self._line(whole, self.lines)
+
+    def _line(self, text: str, number: int) -> None:
+        found = False
+        if " NCCL " in text or text.endswith(" NCCL"):
+            for record in self._splitter.split(text, number):
+                found = True
+                self._record(record)
+        if found:
+            return
+        if "ProcessGroupNCCL" in text and self._watchdog(text, number):
+            return
+        version = _VERSION.search(text)
+        if version:
+            self.records += 1
+            self.state.version(version["version"], number)
+            self._event(
+                None, None, "INFO", ("version", version["library"].lower(), version["version"] + version["rest"]), text.strip(), number
+            )
+        elif _RCCL_BLOCK.match(text):
+            self.records += 1
+        elif is_torn(text):
+            self._tear(number, text)
+        else:
+            self.foreign += 1
+
+    def _tear(self, number: int, text: str) -> None:
+        self.torn += 1
+        if len(self._torn_lines) < _NAMED_TORN:
+            self._torn_lines.append((number, mask_text(text.strip())[-80:]))
+
+    def _record(self, record: Record) -> None:
+        message = self._classify(record)
+        if message is None and record.level not in ("WARN", "ABORT", "ERROR"):
+            if _looks_torn(record.message):
+                self._tear(record.line, record.message or f"{record.host}:{record.pid}:{record.tid} NCCL {record.level}")
+            else:
+                self.unknown += 1
+                if len(self._unknown_lines) < _NAMED_TORN:
+                    self._unknown_lines.append(record.line)
+            return
+        self.records += 1
+        process = self.state.process(record.host, record.pid)
+        if record.prefix:
+            rank = prefix_rank(record.prefix)
+            if rank is not None:
+                process.prefix_ranks[rank] += 1
+        if message is not None:
+            handler = self._handlers.get(message.kind)
+            if handler is not None:
+                handler(process, record, message)
+        event = event_of(message, record.level)
+        if event is not None:
+            self._event(process, None, record.level, event, record.message, record.line, record.prefix)
+
+    def _classify(self, record: Record) -> Message | None:
+        text = record.message
+        if text in self._cache:
+            return self._cache[text]
+        message = classify(text)
+        if message is None:
+            cut = strip_tail(text)
+            message = cut[0] if cut else None
+        if len(self._cache) > _CACHE_LIMIT:
+            self._cache.clear()
+        self._cache[text] = message
+        return message
+
+    def _event(
+        self,
+        process: Process | None,
+        rank: int | None,
+        level: str,
+        event: tuple[str, str | None, str | None],
+        text: str,
+        line: int,
+        prefix: str = "",
+    ) -> None:
+        code, key, value = event
+        single = level not in ("INFO", "TRACE")
+        identity = (id(process), rank, level, code, key, value)
+        known = None if single else self._event_of.get(identity)
+        if known is not None:
+            known.count += 1
+        elif len(self._events) >= _EVENT_LIMIT:
+            self._events_dropped += 1
+        else:
+            row = EventRow(
+                process, rank, level, code, key, value, mask_text(text), line, timestamp_ns(prefix or text) if single or prefix else None
+            )
+            self._events.append(row)
+            self._event_of[identity] = row
+
+    def _watchdog(self, text: str, number: int) -> bool:
+        event = watchdog_event(text)
+        if event is None:
+            return False
+        self.records += 1
+        self.watchdog_lines += 1
+        self._event(None, prefix_rank(text), "ERROR", event, text[text.find("[rank") :] if "[rank" in text else text, number)
+        return True
+
+    # -- one method per kind of message that is more than an event
+
+    def _init(self, process: Process, record: Record, message: Message) -> None:
+        self.state.init(process, record.tid, record.line, message.parts)
+
+    def _layout(self, process: Process, record: Record, message: Message) -> None:
+        found = self.state.pointer(process, message.parts["comm"] or "", record.line)
+        found.rank = found.rank if found.rank is not None else int(message.parts["rank"] or 0)
+        found.nranks = found.nranks if found.nranks is not None else int(message.parts["nranks"] or 0)
+        found.nodes, found.local_rank = int(message.parts["nodes"] or 0), int(message.parts["local_rank"] or 0)
+
+    def _timings(self, process: Process, record: Record, message: Message) -> None:
+        found = self.state.thread(process, record.tid)
+        if found is not None and found.rank == int(message.parts["rank"] or 0) and found.nranks == int(message.parts["nranks"] or 0):
+            found.init_ms = float(message.parts["total"] or 0) * 1e3
+
+    def _channels(self, process: Process, record: Record, message: Message) -> None:
+        found = self.state.thread(process, record.tid)
+        if found is not None:
+            found.coll_channels = int(message.parts["coll"] or 0)
+            found.nvls_channels = None if message.parts["nvls"] is None else int(message.parts["nvls"] or 0)
+            found.p2p_channels = int(message.parts["p2p"] or 0)
+
+    def _via(self, process: Process, record: Record, message: Message) -> None:
+        pointer = message.parts["comm"]
+        owner = self.state.pointer(process, pointer, record.line) if pointer else process.open_by_thread.get(record.tid)
+        self.state.connections.append(Connection(process, owner, record.tid, record.line, message.parts))
+
+    def _nics(self, process: Process, record: Record, message: Message) -> None:
+        text = message.parts["list"] or ""
+        merged = _MERGED_NIC.findall(text)
+        for device, members in merged:
+            names = _VERBS_NIC.findall(members)
+            process.ib_nics[int(device)] = ("+".join(name for _, name, _, _ in names), names[0][3] if names else "IB")
+        if not merged:
+            for device, name, _, link in _VERBS_NIC.findall(text):
+                process.ib_nics[int(device)] = (name, link)
+
+    def _socket_nics(self, process: Process, record: Record, message: Message) -> None:
+        for device, name in _SOCKET_NIC.findall(message.parts["list"] or ""):
+            process.socket_nics[int(device)] = (name, "Socket")
+
+    def _virtual_nic(self, process: Process, record: Record, message: Message) -> None:
+        name = message.parts["name"] or ""
+        link = next((link for nic, link in process.ib_nics.values() if nic == name.split("+")[0]), "IB")
+        process.ib_nics[int(message.parts["device"] or 0)] = (name, link)
+
+    def _network(self, process: Process, record: Record, message: Message) -> None:
+        process.network = message.parts["name"]
+
+    def _version(self, process: Process, record: Record, message: Message) -> None:
+        found = re.match(r"\d+\.\d+\.\d+", message.parts["version"] or "")
+        if found:
+            self.state.version(found[0], record.line, process)
+
+    def _operation(self, process: Process, record: Record, message: Message) -> None:
+        owner = self.state.pointer(process, message.parts["comm"] or "", record.line)
+        if owner.first_operation is None:
+            owner.first_operation = record.line
+        owner.nranks = owner.nranks or int(message.parts["nranks"] or 0)
+        self._operations.add(owner, message.parts, record.line)
+
+    def _edges(self, process: Process, record: Record, message: Message) -> None:
+        pointer = message.parts.get("comm")
+        owner = self.state.pointer(process, pointer, record.line) if pointer else self.state.thread(process, record.tid)
+        self._rings.add(owner, message, record.line)
+
+    def _tuning_line(self, process: Process, record: Record, message: Message) -> None:
+        self._tuning.add(process, self.state.thread(process, record.tid), message, record.line)
+
+    def _topology_line(self, process: Process, record: Record, message: Message) -> None:
+        self._topology.add(process, message)
+
+    # -- results
+
+    def finish(self, sink: Sink) -> None:
+        """Settle identities and write the tables."""
+        self.state.finish()
+        sink.write("communicators", communicator_rows(self.state, self._source))
+        sink.write("connections", connection_rows(self.state, self._source))
+        sink.write("nccl_events", event_rows(self._events, self._source))
+        sink.write("communicator_edges", self._rings.frame(self._source))
+        sink.write("tuning_predictions", self._tuning.frame(self._source))
+        for name, frame in self._topology.frames(self._source).items():
+            sink.write(name, frame)
+        for frame in self._operations.frames(self._source):
+            sink.write("logged_operations", frame)
+
+    def facts(self) -> dict[str, object]:
+        """Counts of a file, for those who want to know how well it was read."""
+        return {
+            "records": self.records,
+            "unknown": self.unknown,
+            "torn": self.torn,
+            "foreign": self.foreign,
+            "watchdog": self.watchdog_lines,
+        }
+
+    def issues(self) -> list[Issue]:
+        """What could not be read, and what is doubtful."""
+        issues = [
+            Issue(
+                code="TORN_RECORD",
+                source=self._source,
+                line=number,
+                message=f"{self._source} line {number}: a record is cut off ({text!r}); it was skipped.",
+            )
+            for number, text in self._torn_lines
+        ]
+        if self.torn > len(self._torn_lines):
+            message = (
+                f"{self._source}: {self.torn} records are cut off in all; give each process its own file (NCCL_DEBUG_FILE=nccl.%h.%p)."
+            )
+            issues.append(Issue(code="TORN_RECORD", source=self._source, message=message))
+        if self.unknown:
+            first = self._unknown_lines[0]
+            message = f"{self._source}: {self.unknown} NCCL messages are of no known form (first in line {first}); they were skipped."
+            issues.append(Issue(code="UNKNOWN_MESSAGE", severity="info", source=self._source, line=first, message=message))
+        if self.foreign:
+            message = f"{self._source}: {self.foreign} lines hold no NCCL record (the application's own text); they were skipped."
+            issues.append(Issue(code="FOREIGN_LINES", severity="info", source=self._source, message=message))
+        if self._invalid_utf8_line is not None:
+            message = f"{self._source} line {self._invalid_utf8_line}: bytes that are no UTF-8 were replaced."
+            issues.append(Issue(code="INVALID_UTF8", severity="info", source=self._source, line=self._invalid_utf8_line, message=message))
+        if self._events_dropped:
+            message = f"{self._source}: {self._events_dropped} events beyond the first {_EVENT_LIMIT} were not kept."
+            issues.append(Issue(code="EVENTS_DROPPED", source=self._source, message=message))
+        return [*issues, *self._rank_issues()]
+
+    def _rank_issues(self) -> list[Issue]:
+        issues = []
+        for process in self.state.processes.values():
+            if (
+                len(process.prefix_ranks) == 1
+                and process.prefix_ranks.total() > 1
+                and process.global_rank is not None
+                and process.global_rank not in process.prefix_ranks
+            ):
+                prefix = next(iter(process.prefix_ranks))
+                message = (
+                    f"{self._source}: the launcher calls process {process.pid} on {process.host} rank {prefix}, "
+                    f"NCCL calls it rank {process.global_rank}; "
+                    "NCCL's number was taken."
+                )
+                issues.append(Issue(code="RANK_DISAGREES", source=self._source, message=message))
+        return issues
+
+
+def _looks_torn(message: str) -> bool:
+    """A message that is the beginning of a known one."""
+    return (
+        len(message) < 4
+        or message.endswith((":", "/", "->", "via", "[", " comm", " rank"))
+        or bool(re.fullmatch(r"Chann?e?l?(?: \d*(?:/\d*)?)?(?: : .*)?|Se\w{0,5}|NVLS|Tre?e?s?.*|comm 0x.*", message))
+    )

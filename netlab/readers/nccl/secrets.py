@@ -1,0 +1,39 @@
+"""Credentials are masked before anything is kept: logs print environment variables and URLs as they are."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["MASK", "mask_text", "mask_value"]
+
+MASK = "***"
+
+#: NCCL_IB_PKEY is a partition key, not a secret; every other name with one of these words is taken for one.
+_SECRET_NAME = re.compile(
+    r"(?:^|_)(?:TOKENS?|SECRETS?|PASS|PASSWD|PASSWORD|PASSPHRASE|PWD|API_?KEY|ACCESS_?KEY(?:_ID)?|PRIVATE_?KEY|KEY|CREDENTIALS?|AUTH|COOKIE)(?:_|$)",
+    re.IGNORECASE,
+)
+_SECRET_VALUE = re.compile(
+    r"(?:AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_\w{20,}|github_pat_\w{20,}|hf_[A-Za-z0-9]{20,}|sk-[\w-]{20,}|xox[abprs]-[\w-]{10,}|glpat-[\w-]{16,}"
+    r"|eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)|(?<=[Bb]earer )[\w.~+/=-]{8,}"
+)
+_ASSIGNMENT = re.compile(r"\b([A-Za-z][A-Za-z0-9_]{2,})(=|: ?| set by environment to | set to | set by env to )(\"[^\"]*\"|'[^']*'|\S+)")
+
+
+def mask_value(name: str, value: str) -> str:
+    """The value of a variable, masked if its name or its form says that it is a credential.
+
+    >>> mask_value("AWS_SECRET_ACCESS_KEY", "abc"), mask_value("NCCL_IB_PKEY", "1"), mask_value("X", "hf_abcdefghijklmnopqrstuv")
+    ('***', '1', '***')
+    """
+    return MASK if _SECRET_NAME.search(name) else _SECRET_VALUE.sub(MASK, value)
+
+
+def mask_text(text: str) -> str:
+    """A line with every assignment to a secret name, and every value of a secret form, masked.
+
+    >>> mask_text("WANDB_API_KEY set by environment to 0123abcd")
+    'WANDB_API_KEY set by environment to ***'
+    """
+    masked = _ASSIGNMENT.sub(lambda m: f"{m[1]}{m[2]}{MASK}" if _SECRET_NAME.search(m[1]) else m[0], text)
+    return _SECRET_VALUE.sub(MASK, masked)

@@ -1,0 +1,240 @@
+"""Identity: from lines of processes to communicators, ranks and the communicator of every connection.
+
+A log line has no rank. The way is (host, pid) -> Init lines -> pointer -> communicator; see ../shared/notes/nccl_formats.md section 1.4.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+__all__ = ["Communicator", "Connection", "LogState", "Process"]
+
+
+@dataclass(eq=False, slots=True)
+class Communicator:
+    """One communicator as one process sees it."""
+
+    process: Process
+    pointer: str
+    line: int
+    rank: int | None = None
+    nranks: int | None = None
+    device: int | None = None
+    nvml_device: int | None = None
+    bus_id: str | None = None
+    unique_id: str | None = None
+    parent_pointer: str | None = None
+    split: str | None = None
+    color: str | None = None
+    nodes: int | None = None
+    local_rank: int | None = None
+    init_ms: float | None = None
+    coll_channels: int | None = None
+    nvls_channels: int | None = None
+    p2p_channels: int | None = None
+    started: bool = False
+    complete: bool = False
+    ended: bool = False
+    first_operation: int | None = None
+    #: Filled when the whole file has been read.
+    comm_id: str | None = None
+    global_rank: int | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Process:
+    """What one (host, pid) has told about itself."""
+
+    host: str | None
+    pid: int
+    prefix_ranks: Counter[int] = field(default_factory=Counter)
+    version: str | None = None
+    network: str | None = None
+    #: Plugin device index to (name, link layer) for the verbs and the socket transport.
+    ib_nics: dict[int, tuple[str, str]] = field(default_factory=dict)
+    socket_nics: dict[int, tuple[str, str]] = field(default_factory=dict)
+    communicators: list[Communicator] = field(default_factory=list)
+    by_pointer: dict[str, Communicator] = field(default_factory=dict)
+    open_by_thread: dict[int, Communicator] = field(default_factory=dict)
+    recent_by_thread: dict[int, Communicator] = field(default_factory=dict)
+    global_rank: int | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Connection:
+    """One ``via`` line."""
+
+    process: Process
+    communicator: Communicator | None
+    tid: int
+    line: int
+    parts: dict[str, str | None]
+
+
+class LogState:
+    """Everything that has to be remembered over a file to tell who is who."""
+
+    def __init__(self) -> None:
+        self.processes: dict[tuple[str | None, int], Process] = {}
+        self.connections: list[Connection] = []
+        self._waiting_versions: list[str] = []
+        self.versions: dict[str, int] = {}
+
+    def process(self, host: str | None, pid: int) -> Process:
+        """The process of a record."""
+        found = self.processes.get((host, pid))
+        if found is None:
+            found = self.processes[host, pid] = Process(host, pid)
+        if self._waiting_versions and found.version is None:
+            found.version = self._waiting_versions.pop()
+            self._waiting_versions.clear()
+        return found
+
+    def version(self, version: str, line: int, process: Process | None = None) -> None:
+        """A version line. Without a header it belongs to the process that speaks next (a new one printed it before its first record)."""
+        self.versions.setdefault(version, line)
+        if process is not None:
+            process.version = process.version or version
+        else:
+            self._waiting_versions.append(version)
+
+    def init(self, process: Process, tid: int, line: int, parts: dict[str, str | None]) -> Communicator:
+        """An Init, Destroy or Abort line."""
+        pointer, what = parts["comm"] or "", parts["what"] or ""
+        found = process.by_pointer.get(pointer)
+        unique = parts["id"]
+        stale = found is not None and (found.ended or (found.unique_id and unique and found.unique_id != unique))
+        if what == "Init COMPLETE" and found is None and parts["parent"]:
+            # The pointer of a split is printed before and after its allocation: the open window of the thread is the same communicator.
+            candidate = process.open_by_thread.get(tid)
+            if candidate is not None and candidate.split == parts["split"] and candidate.color == parts["color"] and not candidate.complete:
+                found = process.by_pointer[pointer] = candidate
+                candidate.pointer = pointer
+        if found is None or (stale and what.startswith("Init")):
+            found = process.by_pointer[pointer] = Communicator(process, pointer, line)
+            process.communicators.append(found)
+        _fill(found, parts)
+        if what == "Init START":
+            found.started = True
+            process.open_by_thread[tid] = found
+        elif what == "Init COMPLETE":
+            found.complete = True
+            process.open_by_thread.pop(tid, None)
+            for connection in reversed(self.connections):
+                if connection.process is not process or connection.tid != tid or connection.communicator is not None:
+                    break
+                connection.communicator = found
+        else:
+            found.ended = True
+        process.recent_by_thread[tid] = found
+        return found
+
+    def pointer(self, process: Process, pointer: str, line: int) -> Communicator:
+        """The communicator that an address stands for; one that was never announced is made up."""
+        found = process.by_pointer.get(pointer)
+        if found is None:
+            found = process.by_pointer[pointer] = Communicator(process, pointer, line)
+            process.communicators.append(found)
+        return found
+
+    def thread(self, process: Process, tid: int) -> Communicator | None:
+        """The communicator whose initialisation the thread is inside of, or that it last spoke of."""
+        return process.open_by_thread.get(tid) or process.recent_by_thread.get(tid)
+
+    def finish(self) -> None:
+        """Settle identities once the whole file has been read."""
+        communicators = [c for process in self.processes.values() for c in process.communicators]
+        if len(self.versions) == 1:
+            only = next(iter(self.versions))
+            for process in self.processes.values():
+                process.version = process.version or only
+        _name(communicators)
+        _place(list(self.processes.values()), communicators)
+        for connection in self.connections:
+            if connection.communicator is None:
+                connection.communicator = _owner(connection)
+
+
+def _fill(communicator: Communicator, parts: dict[str, str | None]) -> None:
+    for name, key in (("rank", "rank"), ("nranks", "nranks"), ("device", "device"), ("nvml_device", "nvml")):
+        value = parts.get(key)
+        if value is not None:
+            setattr(communicator, name, int(value))
+    communicator.bus_id = parts.get("bus") or communicator.bus_id
+    communicator.unique_id = parts.get("id") or communicator.unique_id
+    communicator.parent_pointer = parts.get("parent") or communicator.parent_pointer
+    communicator.split = parts.get("split") or communicator.split
+    communicator.color = parts.get("color") or communicator.color
+
+
+def _name(communicators: list[Communicator]) -> None:
+    """Give each communicator an identity that its members share."""
+    for communicator in communicators:
+        if communicator.unique_id:
+            communicator.comm_id = communicator.unique_id
+    for communicator in communicators:
+        parent = communicator.process.by_pointer.get(communicator.parent_pointer or "")
+        if communicator.comm_id is None and parent is not None and parent.unique_id:
+            communicator.comm_id = f"{parent.unique_id}/split{communicator.split or 0}/color{communicator.color}"
+    # Versions without ids (before 2.16), and splits of a parent that the log does not show: the n-th communicator of a size in each process
+    # is the same one, as long as no rank comes twice and no member is left over.
+    groups: dict[tuple[object, ...], list[Communicator]] = defaultdict(list)
+    seen: Counter[tuple[object, ...]] = Counter()
+    for communicator in communicators:
+        if communicator.comm_id is None and communicator.rank is not None:
+            shape = (communicator.nranks, communicator.split, communicator.color)
+            number = seen[(communicator.process.host, communicator.process.pid, *shape)]
+            seen[(communicator.process.host, communicator.process.pid, *shape)] += 1
+            groups[(*shape, number)].append(communicator)
+    for members in groups.values():
+        whole = len({c.rank for c in members}) == len(members) == (members[0].nranks or 0)
+        leader = min(members, key=lambda c: c.rank or 0)
+        for communicator in members:
+            communicator.comm_id = leader.pointer if whole else communicator.pointer
+    for communicator in communicators:
+        communicator.comm_id = communicator.comm_id or communicator.pointer
+
+
+def _place(processes: list[Process], communicators: list[Communicator]) -> None:
+    """Global ranks: the rank in the largest communicator, if no two processes would share one; else what the launcher's prefix says."""
+    world = max((c.nranks or 0 for c in communicators), default=0)
+    taken: dict[int, set[int]] = defaultdict(set)
+    for process in processes:
+        ranks = {c.rank for c in process.communicators if c.nranks == world and c.rank is not None}
+        prefix = next(iter(process.prefix_ranks)) if len(process.prefix_ranks) == 1 else None
+        process.global_rank = ranks.pop() if len(ranks) == 1 else prefix if not ranks else None
+        if process.global_rank is not None:
+            taken[process.global_rank].add(id(process))
+    for process in processes:
+        if process.global_rank is not None and len(taken[process.global_rank]) > 1:
+            process.global_rank = next(iter(process.prefix_ranks)) if len(process.prefix_ranks) == 1 else None
+        for communicator in process.communicators:
+            # One process may drive several GPUs: then each of its members of the world is a rank of its own.
+            communicator.global_rank = (
+                communicator.rank if communicator.nranks == world and process.global_rank is None else process.global_rank
+            )
+    counts = Counter(c.global_rank for c in {(c.global_rank, c.process.host, c.process.pid): c for c in communicators}.values())
+    for communicator in communicators:
+        if counts[communicator.global_rank] > 1:
+            communicator.global_rank = None
+
+
+def _owner(connection: Connection) -> Communicator | None:
+    """The communicator of a connection that was made lazily, after Init COMPLETE: the one whose rank the line names."""
+    ends = (int(connection.parts["src"] or 0), int(connection.parts["dst"] or 0))
+    side = connection.parts.get("side")
+    mine = (ends[1],) if side == "receive" else (ends[0],) if side == "send" else ends
+    fits = [
+        c
+        for c in connection.process.communicators
+        if c.rank is not None
+        and c.nranks is not None
+        and c.nranks > max(ends)
+        and c.rank in mine
+        and not (c.ended and c.line > connection.line)
+    ]
+    if len(fits) <= 1:
+        return fits[0] if fits else None
+    used = [c for c in fits if c.first_operation is not None and c.first_operation < connection.line]
+    return max(used, key=lambda c: c.first_operation or 0) if used else None
