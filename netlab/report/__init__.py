@@ -1,1 +1,61 @@
+"""The report: a papermill run of the notebook, one offline HTML file, and what schedulers read.
 
+The names below load on first use: ``netlab check`` must not pay for charts and notebooks.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from netlab.report.exhibits import exhibit
+    from netlab.report.notebooks import check_parameters
+    from netlab.report.sections import card, data_quality, findings, provenance, what_if
+    from netlab.report.sidecars import append_step_summary, junit_xml, prometheus_text, summary_markdown, write_junit
+    from netlab.report.study import Study
+    from netlab.report.write import write_report
+
+_HOMES = {
+    "Study": "study",
+    "append_step_summary": "sidecars",
+    "card": "sections",
+    "check_parameters": "notebooks",
+    "data_quality": "sections",
+    "exhibit": "exhibits",
+    "findings": "sections",
+    "junit_xml": "sidecars",
+    "prometheus_text": "sidecars",
+    "provenance": "sections",
+    "summary_markdown": "sidecars",
+    "what_if": "sections",
+    "write_junit": "sidecars",
+    "write_report": "write",
+}
+
+__all__ = [
+    "Study",
+    "append_step_summary",
+    "card",
+    "check_parameters",
+    "data_quality",
+    "exhibit",
+    "findings",
+    "junit_xml",
+    "prometheus_text",
+    "provenance",
+    "summary_markdown",
+    "what_if",
+    "write_junit",
+    "write_report",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'netlab.report' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"netlab.report.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,85 @@
+"""Rows of a verdict as frames, and the words that several charts use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from netlab.units import format_percent
+
+__all__ = ["members_text", "plural", "records", "rows_frame", "share_text"]
+
+
+def rows_frame(rows: Sequence[msgspec.Struct], kind: type[msgspec.Struct] | None = None) -> pl.DataFrame:
+    """Rows of a verdict as a frame with one column per field.
+
+    Parameters
+    ----------
+    rows
+        ``verdict.by_rank`` or another list of one kind of row.
+    kind
+        Their type; needed only where the list may be empty.
+
+    Returns
+    -------
+    One row per row. A column in which nothing is known is Float64 and all null.
+
+    Examples
+    --------
+    >>> from netlab.verdict.rows import StepRow
+    >>> rows_frame([StepRow(step=3, iteration_ms=2.5)]).select("step", "iteration_ms", "compute_ms").row(0)
+    (3, 2.5, None)
+    """
+    if not rows:
+        names = kind.__struct_fields__ if kind is not None else ()
+        return pl.DataFrame(schema=dict.fromkeys(names, pl.Float64))
+    frame = pl.DataFrame([msgspec.to_builtins(row) for row in rows], infer_schema_length=None)
+    return frame.with_columns(pl.col(pl.Null).cast(pl.Float64))
+
+
+def records(frame: pl.DataFrame, digits: int = 5) -> list[dict[str, Any]]:
+    """Rows for a chart, floats rounded to so many significant digits: a picture shows no more, and the file stays small."""
+    rounded = frame.with_columns(pl.col(pl.Float64, pl.Float32).round_sig_figs(digits))
+    return rounded.to_dicts()
+
+
+def share_text(share: float | None) -> str:
+    """A share for a title; a threshold keeps no needless digit.
+
+    >>> share_text(0.25), share_text(0.3004), share_text(None)
+    ('25 %', '30.0 %', 'unknown')
+    """
+    if share is None:
+        return "unknown"
+    return format_percent(share, 0 if abs(share * 100 - round(share * 100)) < 1e-9 else 1)
+
+
+def plural(count: int, word: str) -> str:
+    """A count with its noun.
+
+    >>> plural(1, "step"), plural(1200, "rank")
+    ('1 step', '1,200 ranks')
+    """
+    return f"{count:,} {word}" + ("" if count == 1 else "s")
+
+
+def members_text(members: Sequence[int] | str, shown: int = 8) -> str:
+    """Members of a group, shortened: runs as ``0-7``, long lists by their ends.
+
+    >>> members_text([0, 1, 2, 3, 8]), members_text(list(range(0, 64, 2)), shown=4)
+    ('0-3, 8', '0, 2, 4 ... 62 (32 ranks)')
+    """
+    ranks = [int(part) for part in members.split(",") if part.strip()] if isinstance(members, str) else sorted(members)
+    spans: list[tuple[int, int]] = []
+    for rank in ranks:
+        if spans and rank == spans[-1][1] + 1:
+            spans[-1] = (spans[-1][0], rank)
+        else:
+            spans.append((rank, rank))
+    texts = [str(a) if a == b else f"{a}-{b}" if b > a + 1 else f"{a}, {b}" for a, b in spans]
+    if len(texts) <= shown:
+        return ", ".join(texts)
+    return f"{', '.join(texts[: shown - 1])} ... {texts[-1]} ({len(ranks)} ranks)"

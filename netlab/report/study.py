@@ -1,0 +1,68 @@
+"""What a report is about: a run with its tables, and the verdict on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import netlab
+from netlab.errors import ReportError, RunError
+from netlab.run import Run
+from netlab.units import parse_share
+from netlab.verdict.model import Verdict
+
+__all__ = ["Study"]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A run, its verdict, and the parameters that led there."""
+
+    run: Run
+    verdict: Verdict
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, run: str, threshold: str | float = "0.25", *, stored: str = "", **options: Any) -> Study:
+        """Open a run and judge it, or take both from a finished report.
+
+        Parameters
+        ----------
+        run
+            Folder or file with the inputs. A relative path counts from the working directory, and from the project's checkout if there is
+            nothing, so that the notebooks find the recorded sample from wherever they are opened.
+        threshold
+            Limit of the network share, 0 to 1.
+        stored
+            Folder of a report (``tables/`` and ``verdict.json``): nothing is read or computed again, the rest is only named.
+        options
+            Further options of ``netlab.check``; empty ones are left out.
+
+        Raises
+        ------
+        RunError
+            If there is nothing under that path.
+        """
+        given = {key: value for key, value in options.items() if value not in (None, "")}
+        parameters = {"run": run, "threshold": str(threshold), **given}
+        if stored:
+            folder = Path(stored)
+            try:
+                verdict = Verdict.from_json((folder / "verdict.json").read_bytes())
+            except OSError as error:
+                raise ReportError(f"{folder} holds no verdict.json ({error.strerror}); give the folder of a report.") from error
+            return cls(Run.open(folder / "tables"), verdict, parameters)
+        opened = netlab.open(_found(run), **given)
+        verdict = netlab.check(opened, threshold=parse_share(str(threshold)))
+        return cls(opened, verdict, parameters)
+
+
+def _found(text: str) -> Path:
+    """The path itself, or the same path in the project's checkout."""
+    path = Path(text)
+    beside = Path(netlab.__file__).resolve().parents[1] / path
+    for candidate in (path, beside):
+        if candidate.exists():
+            return candidate
+    raise RunError(f"{text}: there is no such file or folder; give the folder with the inputs of the run.")

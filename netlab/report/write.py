@@ -1,0 +1,155 @@
+"""Making a report: the notebook is run on a stored copy of the tables and the verdict, its page and sidecars are written beside it."""
+
+from __future__ import annotations
+
+import base64
+import re
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from netlab.errors import ReportError
+from netlab.export.files import write_text
+from netlab.export.notebooks import notebooks_folder
+from netlab.report.failure import failure_page
+from netlab.report.kernel import run_notebook
+from netlab.report.notebooks import declared_parameters, refuse_unknown
+from netlab.report.sidecars import append_step_summary, prometheus_text, summary_markdown, write_junit
+from netlab.run import Run
+from netlab.verdict.model import Verdict
+
+__all__ = ["default_folder", "write_report"]
+
+
+def default_folder(name: str, now: datetime, root: Path = Path("reports")) -> Path:
+    """``reports/<run>/<UTC time>``; signs that do not belong into a file name become a hyphen.
+
+    >>> default_folder("llama 70b/x", datetime(2026, 11, 30, 12, 5, 9, tzinfo=UTC)).as_posix()
+    'reports/llama-70b-x/20261130T120509Z'
+    """
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "run"
+    return root / safe[:80] / f"{now:%Y%m%dT%H%M%SZ}"
+
+
+def write_report(
+    run: Run,
+    verdict: Verdict,
+    out_dir: Path | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    notebook: str = "run_report",
+    junit: Path | None = None,
+) -> Path:
+    """Write the report of a run: report.html, report.ipynb, verdict.json, summary.md, netlab.prom, tables/ and charts/.
+
+    The notebook takes tables and verdict from the report's own folder, so nothing is analysed twice, and the executed notebook can be run
+    again from there. The files appear together once all are made.
+
+    Parameters
+    ----------
+    run, verdict
+        What the report is about.
+    out_dir
+        Folder for the files; by default ``reports/<run>/<UTC time>`` in the working directory. Files of an earlier report are replaced.
+    parameters
+        What the notebook is told and shows: ``run`` (where the inputs are), ``threshold``, ...
+    notebook
+        Name of the notebook in ``notebooks/``.
+    junit
+        Also write a JUnit file there.
+
+    Returns
+    -------
+    The folder.
+
+    Raises
+    ------
+    ConfigError
+        A parameter is not one of the notebook's; nothing was written.
+    ReportError
+        The notebook failed or its kernel died. The folder then holds verdict.json, summary.md, the tables, the notebook as far as it came,
+        and a report.html that says what failed.
+    """
+    began = time.monotonic()
+    source = notebooks_folder() / f"{notebook}.ipynb"
+    given = {"run": verdict.run.name, "threshold": repr(verdict.threshold), **(parameters or {})}
+    refuse_unknown(given, declared_parameters(source))
+    target = out_dir if out_dir is not None else default_folder(verdict.run.name, datetime.now(UTC))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    draft.chmod(0o755)
+    try:
+        failure = _fill(draft, run, verdict, source, given, began)
+        _publish(draft, target)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    append_step_summary(summary_markdown(verdict))
+    if junit is not None:
+        write_junit(verdict, junit)
+    if failure is not None:
+        raise ReportError(f"The report notebook failed: {failure} See {target / 'report.html'} and {target / 'report.ipynb'}.")
+    return target
+
+
+def _fill(draft: Path, run: Run, verdict: Verdict, source: Path, given: Mapping[str, Any], began: float) -> str | None:
+    """Write every file into the draft; returns what failed in the notebook, or None."""
+    # Imports and the bundle take as long as the kernel needs to start; it is another process.
+    exporter = threading.Thread(target=_load_exporter, daemon=True)
+    exporter.start()
+    run.save(draft / "tables")
+    write_text(draft / "verdict.json", verdict.json())
+    write_text(draft / "summary.md", summary_markdown(verdict))
+    (draft / "charts").mkdir()
+    executed, failure = run_notebook(source, draft / "report.ipynb", {**given, "stored": ".", "png": True}, draft)
+    exporter.join()
+    if failure is None:
+        from netlab.report.exporter import page_html
+
+        for name, picture in _pictures(executed):
+            (draft / "charts" / f"{name}.png").write_bytes(picture)
+        write_text(draft / "report.html", page_html(executed, title=f"{verdict.run.name}: {verdict.headline}"))
+    else:
+        write_text(draft / "report.html", failure_page(verdict, failure, executed))
+    write_text(draft / "netlab.prom", prometheus_text(verdict, datetime.now(UTC), time.monotonic() - began, success=failure is None))
+    return failure
+
+
+def _load_exporter() -> None:
+    from netlab.report.exporter import warm_up
+
+    warm_up()
+
+
+def _pictures(notebook: Any) -> list[tuple[str, bytes]]:
+    """The PNG of every chart that the notebook drew, by the chart's name."""
+    from netlab.figures.renderer import VEGA_MIME
+
+    found: list[tuple[str, bytes]] = []
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            if VEGA_MIME in data and "image/png" in data:
+                name = data[VEGA_MIME].get("usermeta", {}).get("netlab", {}).get("name") or f"chart-{len(found) + 1}"
+                found.append((str(name), base64.b64decode(data["image/png"])))
+    return found
+
+
+def _publish(draft: Path, target: Path) -> None:
+    """Put the finished files in their place. Into a folder that exists they go one by one, report.html last: it is what people look for."""
+    if not target.exists():
+        draft.rename(target)
+        return
+    for part in sorted(draft.iterdir(), key=lambda path: path.name == "report.html"):
+        place = target / part.name
+        if part.is_dir() and place.is_dir():
+            aside = Path(tempfile.mkdtemp(prefix=f".{part.name}-", dir=target))
+            place.rename(aside / "old")
+            part.rename(place)
+            shutil.rmtree(aside, ignore_errors=True)
+        else:
+            part.replace(place)
