@@ -5,7 +5,6 @@ Formulas and units are those of nccl-tests (doc/PERFORMANCE.md): algbw = bytes /
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -13,7 +12,7 @@ import polars as pl
 from netlab.attribute.arrivals import QUALITY, group_list
 from netlab.units import NS_PER_MS
 
-__all__ = ["AT_ONCE", "Roofline", "bus_factor", "collective_rows", "fits", "tails", "with_bandwidth"]
+__all__ = ["AT_ONCE", "bus_factor", "collective_rows", "fits", "tails", "with_bandwidth"]
 
 #: Operations that move bytes as soon as a pair has met; transfer counted from the last arrival is then a lower bound of their transfer.
 AT_ONCE = ("all_to_all", "broadcast", "reduce", "gather", "scatter", "unknown")
@@ -23,14 +22,6 @@ SPREAD_LIMIT = 0.1
 
 #: A straight line through fewer points, or through sizes that do not span this factor, says nothing about latency.
 FIT_SAMPLES, FIT_SPAN = 8, 4
-
-
-@dataclass(frozen=True)
-class Roofline:
-    """What a link can do in one direction per GPU, and who says so: declared, logged, tested or reached (the best of this run)."""
-
-    gb_per_s: float
-    origin: str
 
 
 def bus_factor(op: str, size: int) -> float | None:

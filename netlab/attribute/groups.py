@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 
 from netlab.attribute.arrivals import group_list
-from netlab.attribute.bandwidth import Roofline
 from netlab.intervals import cover
 from netlab.units import NS_PER_MS
 
@@ -54,8 +53,8 @@ def rooflines(
     declared_gbps: Mapping[str, float],
     logged_gbps: Mapping[str, float] | None = None,
     tests: pl.DataFrame | None = None,
-) -> dict[str, Roofline]:
-    """The bus bandwidth that each group's links allow, by the best source there is.
+) -> pl.DataFrame:
+    """The bus bandwidth in one direction that each group's links allow, by the best source there is.
 
     Parameters
     ----------
@@ -70,7 +69,8 @@ def rooflines(
 
     Returns
     -------
-    Group text to `Roofline`. Without any source it is the best that a group of this layer and size reached in the run itself.
+    ``group, layer, roofline_gb_per_s, origin``, sorted by group; origin is declared, logged, tested or reached. Without any source it is
+    the best that a group of this layer and size reached in the run itself; a group without any bandwidth has no row.
     """
     hosts = dict(ranks.select("rank", "host").iter_rows())
     reached = with_rates.group_by("layer", "members").agg(pl.col("busbw_gb_per_s").quantile(0.95, "higher"))
@@ -79,17 +79,18 @@ def rooflines(
     if tests is not None and tests.height:
         by_ranks = tests.group_by("ranks").agg(pl.col("busbw_gb_per_s").max())
         tested = {count: rate for count, rate in by_ranks.iter_rows() if count and rate}
-    result: dict[str, Roofline] = {}
-    for group, layer, members in with_rates.select("group", "layer", "members").unique().iter_rows():
-        rates = ((declared_gbps, "declared"), (logged_gbps or {}, "logged"))
-        found = next((Roofline(_per_group(group, layer, source, hosts), origin) for source, origin in rates if source.get(layer)), None)
-        if found is None and members in tested:
-            found = Roofline(tested[members], "tested")
-        if found is None and (layer, members) in best:
-            found = Roofline(best[layer, members], "reached")
-        if found is not None:
-            result[group] = found
-    return result
+    rows: list[tuple[str, str, float, str]] = []
+    for group, layer, members in with_rates.select("group", "layer", "members").unique().sort("group").iter_rows():
+        if declared_gbps.get(layer):
+            rows.append((group, layer, _per_group(group, layer, declared_gbps, hosts), "declared"))
+        elif logged_gbps and logged_gbps.get(layer):
+            rows.append((group, layer, _per_group(group, layer, logged_gbps, hosts), "logged"))
+        elif members in tested:
+            rows.append((group, layer, tested[members], "tested"))
+        elif (layer, members) in best:
+            rows.append((group, layer, best[layer, members], "reached"))
+    schema = {"group": pl.String, "layer": pl.String, "roofline_gb_per_s": pl.Float64, "origin": pl.String}
+    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def _per_group(group: str, layer: str, gbps: Mapping[str, float], hosts: Mapping[int, str | None]) -> float:
@@ -108,7 +109,7 @@ def group_rows(
     with_rates: pl.DataFrame,
     exposed: pl.DataFrame,
     groups: pl.DataFrame,
-    limits: Mapping[str, Roofline],
+    limits: pl.DataFrame,
 ) -> list[dict[str, Any]]:
     """Groups by their members as rows of ``netlab.check/1``, the most transfer first.
 
@@ -148,12 +149,13 @@ def group_rows(
         description=pl.col("description").drop_nulls().first(),
         parallelism=pl.col("parallelism").drop_nulls().first(),
     )
-    rows = added.join(about, on="group", how="left").sort("transfer_ns", "group", descending=[True, False])
+    rows = added.join(about, on="group", how="left").join(limits.select("group", "roofline_gb_per_s"), on="group", how="left")
+    rows = rows.sort("transfer_ns", "group", descending=[True, False])
     result = []
     for row in rows.iter_rows(named=True):
         known = 100 * row["unknown"] <= row["time"]
         busbw = row["bus_bytes"] / row["bus_time"] if row["bus_time"] else None
-        limit = limits.get(row["group"])
+        limit = row["roofline_gb_per_s"]
         result.append(
             {
                 "group": group_list(row["group"]),
@@ -166,8 +168,8 @@ def group_rows(
                 "exposed_transfer_ms": row["exposed_transfer_ns"] / NS_PER_MS if known else None,
                 "bytes": row["bytes"] if row["has_bytes"] else None,
                 "busbw_gb_per_s": busbw,
-                "roofline_gb_per_s": limit.gb_per_s if limit else None,
-                "efficiency": busbw / limit.gb_per_s if busbw is not None and limit else None,
+                "roofline_gb_per_s": limit,
+                "efficiency": busbw / limit if busbw is not None and limit else None,
             }
         )
     return result

@@ -7,9 +7,10 @@ from fractions import Fraction
 
 import polars as pl
 
+from netlab.run import ExcludedStep
 from netlab.units import NS_PER_MS, share_above
 
-__all__ = ["pool", "pooled_rows"]
+__all__ = ["pool", "pooled_rows", "unpooled"]
 
 #: Shown as null where more than 1 % of the communication has no known split; 1 % as DESIGN's rule for the quality of a run.
 _SPLIT_EXPOSED = (
@@ -69,6 +70,18 @@ def pooled_rows(breakdown: pl.DataFrame) -> pl.DataFrame:
     if not common.height:
         return breakdown
     return breakdown.join(common, on=["window", "step"], how="semi", maintain_order="left")
+
+
+def unpooled(breakdown: pl.DataFrame) -> list[ExcludedStep]:
+    """Rows that have figures of their own, but stay out of the totals because not every captured rank has the step.
+
+    >>> unpooled(pl.DataFrame({"rank": [0, 0, 1], "window": [0, 0, 0], "step": [3, 4, 4]}))[0].step
+    3
+    """
+    kept = pooled_rows(breakdown)
+    left = breakdown.join(kept, on=["rank", "window", "step"], how="anti") if "step" in breakdown.columns else breakdown.clear()
+    rows = left.select("step", "rank").unique().sort("step", "rank").iter_rows() if left.height else []
+    return [ExcludedStep(step=step, rank=rank, reason="not seen on every captured rank") for step, rank in rows]
 
 
 def pool(frame: pl.DataFrame, by: Sequence[str], threshold: Fraction, *, iteration: bool = True) -> pl.DataFrame:

@@ -1,0 +1,167 @@
+"""All figures of a run at once, in the order in which they build on each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+
+from netlab.attribute.arrivals import instance_rows, instances, p2p_rows
+from netlab.attribute.bandwidth import collective_rows, with_bandwidth
+from netlab.attribute.breakdown import breakdown, spans
+from netlab.attribute.changes import change_points, warmup_steps
+from netlab.attribute.delays import delayed_activities, delays
+from netlab.attribute.groups import exposed_members, group_rows, rooflines
+from netlab.attribute.pool import pool, pooled_rows
+from netlab.attribute.stragglers import straggler_rows, stragglers
+
+__all__ = ["Attribution", "attribution"]
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """Figures of one run. Frames are described where they are made; ``*_rows`` are rows of ``netlab.check/1``.
+
+    ``window`` is step or capture; with capture, ``pooled`` holds the rows of ``spans``.
+    """
+
+    threshold: Fraction
+    window: str
+    breakdown: pl.DataFrame
+    spans: pl.DataFrame
+    pooled: pl.DataFrame
+    instances: pl.DataFrame
+    exposed: pl.DataFrame
+    rooflines: pl.DataFrame
+    delays: pl.DataFrame
+    stragglers: pl.DataFrame
+    activities: pl.DataFrame
+    steps: pl.DataFrame
+    collectives: pl.DataFrame
+    p2p: pl.DataFrame
+    groups: pl.DataFrame
+    ranks: pl.DataFrame
+
+    @cached_property
+    def totals(self) -> dict[str, Any]:
+        """BREAKDOWN over everything; all null, and not flagged, without any row."""
+        return self._pool([]).row(0, named=True)
+
+    @cached_property
+    def by_rank(self) -> pl.DataFrame:
+        """BREAKDOWN per rank (and device) over the pooled steps."""
+        return self._pool(["rank", "device"])
+
+    @cached_property
+    def by_step(self) -> pl.DataFrame:
+        """BREAKDOWN per step over the ranks; empty for a capture."""
+        if self.window == "capture":
+            return pool(self.breakdown.clear(), ["step", "window"], self.threshold)
+        return self._pool(["step", "window"])
+
+    @cached_property
+    def by_rank_step(self) -> pl.DataFrame:
+        """BREAKDOWN of every complete (rank, step), pooled or not."""
+        return pool(self.breakdown, ["rank", "device", "window", "step"], self.threshold)
+
+    @cached_property
+    def span(self) -> pl.DataFrame:
+        """BREAKDOWN from the first to the last device activity of each rank."""
+        return pool(self.spans, ["rank", "device"], self.threshold)
+
+    @cached_property
+    def change_points(self) -> pl.DataFrame:
+        """A slow phase of steps, where there is one."""
+        return change_points(self.pooled)
+
+    @cached_property
+    def warmup_steps(self) -> list[int]:
+        """First steps that are much slower than the rest."""
+        return warmup_steps(self.pooled)
+
+    def group_rows(self) -> list[dict[str, Any]]:
+        """by_group."""
+        return group_rows(self.instances, self.exposed, self.groups, self.rooflines)
+
+    def collective_rows(self) -> list[dict[str, Any]]:
+        """collectives."""
+        return collective_rows(self.instances)
+
+    def instance_rows(self, *, limit: int = 200) -> list[dict[str, Any]]:
+        """The worst instances; ``start_ms`` counts from the first activity of the run."""
+        first = self.activities["start_ns"].min() if self.activities.height else 0
+        return instance_rows(self.instances, self.collectives, limit=limit, origin_ns=int(first))  # type: ignore[arg-type]
+
+    def p2p_rows(self) -> list[dict[str, Any]]:
+        """p2p."""
+        return p2p_rows(self.p2p)
+
+    def straggler_rows(self) -> list[dict[str, Any]]:
+        """stragglers."""
+        return straggler_rows(self.stragglers)
+
+    def _pool(self, by: list[str]) -> pl.DataFrame:
+        return pool(self.pooled, by, self.threshold, iteration=self.window == "step")
+
+
+def attribution(
+    frames: Mapping[str, pl.DataFrame],
+    *,
+    threshold: Fraction = Fraction(1, 4),
+    window: str = "step",
+    declared_gbps: Mapping[str, float] | None = None,
+    logged_gbps: Mapping[str, float] | None = None,
+    speed_tests: pl.DataFrame | None = None,
+    inputs: pl.DataFrame | None = None,
+) -> Attribution:
+    """Attribute the time of an aligned run.
+
+    Parameters
+    ----------
+    frames
+        ``TIMELINE_TABLES`` by name.
+    threshold
+        Network share above which a row is flagged.
+    window
+        ``step``, or ``capture`` for a run without steps.
+    declared_gbps, logged_gbps
+        One-direction rate per GPU by layer (``intra_node``, ``inter_node``), as configured and as logs or topology state it.
+    speed_tests
+        ``link_speed_tests``.
+    inputs
+        Result of `netlab.attribute.input_marks`.
+    """
+    activities, steps, collectives, p2p = (frames[name] for name in ("activities", "steps", "collectives", "p2p"))
+    found = with_bandwidth(instances(collectives), _batched(collectives))
+    causes = delays(found, collectives, activities, steps, p2p, inputs)
+    delayed = delayed_activities(causes, collectives)
+    by_step, over_span = breakdown(activities, steps, delayed), spans(activities, delayed)
+    pooled = pooled_rows(by_step) if window == "step" else over_span
+    limits = rooflines(found, frames["ranks"], declared_gbps=declared_gbps or {}, logged_gbps=logged_gbps, tests=speed_tests)
+    return Attribution(
+        threshold=threshold,
+        window=window,
+        breakdown=by_step,
+        spans=over_span,
+        pooled=pooled,
+        instances=found,
+        exposed=exposed_members(collectives, activities),
+        rooflines=limits,
+        delays=causes,
+        stragglers=stragglers(found, collectives, causes, pooled),
+        activities=activities,
+        steps=steps,
+        collectives=collectives,
+        p2p=p2p,
+        groups=frames["groups"],
+        ranks=frames["ranks"],
+    )
+
+
+def _batched(collectives: pl.DataFrame) -> pl.DataFrame:
+    """Instances whose kernel served several peers at once."""
+    return collectives.filter(pl.len().over("activity") > 1).select("instance").unique()
