@@ -15,6 +15,11 @@ __all__ = ["ISSUE_CODES", "Issue", "issues_frame"]
 ISSUE_CODES: dict[str, str] = {
     "TRUNCATED_JSON": "The JSON ends in the middle; complete events before the cut are kept.",
     "TRUNCATED_GZIP": "The gzip stream ends early; what could be inflated is kept.",
+    "DAMAGED_COMPRESSION": "Compressed data are corrupt or their checksum is wrong; what could be inflated was read.",
+    "EXPANSION_LIMIT": "A compressed file inflates to an implausible size; reading stopped.",
+    "OVERSIZED_EVENT": "An event is too long to be one; it was left out.",
+    "NUMBER_TOO_LARGE": "A number does not fit 64 bits; it was read as missing.",
+    "BASE_TIME_LOST": "The file was cut before its base time; its times are relative.",
     "MALFORMED_JSON": "The file is JSON, but damaged inside; events around the damage are kept.",
     "EMPTY_FILE": "The file has no bytes.",
     "NOT_A_TRACE": "The file is JSON, but not a profiler trace.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -42,7 +42,18 @@ class Sink:
         self._parts[table] = number + 1
         target = self.folder / table
         target.mkdir(parents=True, exist_ok=True)
-        frame.write_parquet(target / f"{number:05d}.parquet", compression="zstd", compression_level=1)
+        self._write_part(target / f"{number:05d}.parquet", frame)
+
+    def revise(self, table: str, change: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
+        """Pass everything written to a table so far through a function, part by part."""
+        if table in self.frames:
+            self.frames[table] = [change(frame) for frame in self.frames[table]]
+        if self.folder is not None:
+            for part in sorted((self.folder / table).glob("*.parquet")):
+                self._write_part(part, change(pl.read_parquet(part)))
+
+    def _write_part(self, target: Path, frame: pl.DataFrame) -> None:
+        frame.write_parquet(target, compression="zstd", compression_level=1)
 
     def drop(self, table: str) -> None:
         """Forget what was written to a table (host operators, once device events show up)."""
