@@ -1,0 +1,261 @@
+"""The order of the align stage: raw trace tables in, one aligned run out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from netlab.align.clocks import Clocks, correct, measure_clocks
+from netlab.align.completeness import judge_steps, pooled_steps
+from netlab.align.doubts import tell_doubts
+from netlab.align.events import device_activities
+from netlab.align.groups import group_layer, group_text, parallelism, resolve_groups
+from netlab.align.host_work import host_activities, is_gloo_run
+from netlab.align.matching import match_collectives
+from netlab.align.metadata import describe_communication, fill_from_calls
+from netlab.align.options import AlignOptions
+from netlab.align.ranks import Assembly, assemble_ranks
+from netlab.align.split import collective_rows, message_rows, split_instances
+from netlab.align.steps import launch_steps, step_borders, step_marks
+from netlab.errors import RunError
+from netlab.issues import Issue
+from netlab.run import RunFacts
+from netlab.schema.timeline import ACTIVITIES, CLOCKS, COLLECTIVES, GROUPS, P2P, RANKS, STEPS
+from netlab.schema.traces import RAW_TABLES
+
+__all__ = ["Aligned", "align"]
+
+_ACTIVITY_INSTANTS = ("start_ns", "end_ns", "launch_start_ns", "launch_end_ns")
+_STEP_INSTANTS = ("start_ns", "end_ns", "mark_start_ns", "mark_end_ns")
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """All timeline tables, the facts of the run, and what was doubtful."""
+
+    frames: dict[str, pl.DataFrame]
+    facts: RunFacts
+    issues: list[Issue]
+
+
+def align(raw: Mapping[str, pl.DataFrame], options: AlignOptions | None = None) -> Aligned:
+    """Put the traces of a run on one clock and tell waiting from transfer.
+
+    Parameters
+    ----------
+    raw
+        Raw trace tables by name (``netlab.schema.traces``), with their ``file`` column; absent tables count as empty.
+    options
+        What the user declares; by default only the content speaks.
+
+    Returns
+    -------
+    Every table of ``netlab.schema.timeline``, the run's facts, and issues.
+
+    Raises
+    ------
+    RunError
+        If there is no trace file, or the files cannot be one run (``DUPLICATE_RANK``, ``SEVERAL_RUNS``).
+
+    Examples
+    --------
+    >>> align({})
+    Traceback (most recent call last):
+    ...
+    netlab.errors.RunError: No trace file could be read; give profiler traces of at least one rank.
+    """
+    options = options or AlignOptions()
+    raw = {table.name: raw.get(table.name, table.empty()) for table in RAW_TABLES}
+    if raw["trace_files"].is_empty():
+        raise RunError("No trace file could be read; give profiler traces of at least one rank.")
+    assembly = assemble_ranks(raw, options)
+    issues = list(assembly.issues)
+    gloo = is_gloo_run(raw)
+    events = host_activities(raw, assembly.files) if gloo else device_activities(raw, assembly.files, options, issues)
+    events = describe_communication(fill_from_calls(events, raw["comm_calls"]))
+    events = resolve_groups(events, raw["process_groups"], assembly.world_size, issues)
+    marks = step_marks(raw["annotations"], assembly.files)
+    events = launch_steps(events, marks).sort("rank", "window", "start_ns", "end_ns", "stream", "file", "event").with_row_index("row")
+    steps = judge_steps(step_borders(marks, events), events, raw["launches"], assembly.files, options, issues)
+    tell_doubts(events, raw, assembly.files, steps, issues, gloo=gloo)
+    communication = events.filter((pl.col("kind") == "communication") & ~pl.col("copy"))
+    matched = match_collectives(communication, assembly.world_size, assembly.ranks, issues)
+    matched = matched.join(events.select("row", "rank", "window", "start_ns", "end_ns", "dtype", "bytes"), on="row")
+    clocks = measure_clocks(_with_lanes(matched), assembly.ranks, assembly.hosts, issues)
+    events = _with_steps(correct(events, clocks, _ACTIVITY_INSTANTS), steps := correct(steps, clocks, _STEP_INSTANTS))
+    events = events.sort("rank", "start_ns", "end_ns", "stream", "row").with_row_index("activity")
+    split = _split(matched, events, clocks, assembly, options)
+    pooled, excluded = pooled_steps(steps, assembly.ranks, issues)
+    frames = {
+        "ranks": _ranks_table(events, raw["trace_files"], assembly),
+        "groups": _groups_table(split, events, assembly),
+        "clocks": CLOCKS.conform(clocks.table),
+        "steps": STEPS.conform(steps),
+        "activities": _activities_table(events, split),
+        "collectives": COLLECTIVES.conform(collective_rows(split)),
+        "p2p": P2P.conform(message_rows(split)),
+    }
+    tables = {table.name: table for table in (RANKS, GROUPS, CLOCKS, STEPS, ACTIVITIES, COLLECTIVES, P2P)}
+    frames = {name: tables[name].validate(frame) for name, frame in frames.items()}
+    facts = RunFacts(
+        name=options.run_name,
+        world_size=assembly.world_size,
+        ranks=assembly.ranks,
+        missing_ranks=assembly.missing_ranks,
+        hosts=_hosts_of(assembly),
+        steps=pooled,
+        excluded_steps=excluded,
+        window="capture" if steps.is_empty() else "step",
+        backend="cpu" if gloo else "device",
+        clock_aligned=clocks.aligned,
+        sync_recorded=raw["sync_events"]["wait_on_record_correlation"].drop_nulls().len() > 0,
+    )
+    return Aligned(frames, facts, sorted(set(issues)))
+
+
+def _with_lanes(matched: pl.DataFrame) -> pl.DataFrame:
+    lanes = matched.select("group").unique(maintain_order=True).with_row_index("lane")
+    return matched.join(lanes, on="group", maintain_order="left")
+
+
+def _with_steps(events: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """Add ``step``: the one in which each activity starts."""
+    if steps.is_empty():
+        return events.with_columns(step=pl.lit(None, pl.Int32))
+    lane = ["rank", "window"]
+    spans = steps.filter(pl.col("end_ns") > pl.col("start_ns")).select(*lane, "step", step_start_ns="start_ns", step_end_ns="end_ns")
+    joined = events.sort("start_ns").join_asof(
+        spans.sort("step_start_ns"), left_on="start_ns", right_on="step_start_ns", by=lane, coalesce=False, check_sortedness=False
+    )
+    return joined.with_columns(step=pl.when(pl.col("start_ns") < pl.col("step_end_ns")).then("step")).drop("step_start_ns", "step_end_ns")
+
+
+def _split(matched: pl.DataFrame, events: pl.DataFrame, clocks: Clocks, assembly: Assembly, options: AlignOptions) -> pl.DataFrame:
+    layers = _layers(matched, assembly)
+    errors = clocks.table.select("rank", "domain", domain_error_ns="error_ns")
+    frame = (
+        matched.drop("start_ns", "end_ns")
+        .join(events.select("row", "activity", "step", "start_ns", "end_ns"), on="row")
+        .join(layers, on="group", maintain_order="left")
+        .join(errors, on="rank", maintain_order="left")
+    )
+    frame = frame.join(_instance_errors(frame), on="instance", maintain_order="left")
+    # Instances are numbered in order of time, whatever way they were matched.
+    first = frame.group_by("instance").agg(at=pl.col("start_ns").min(), row=pl.col("row").min()).sort("at", "row").with_row_index("number")
+    frame = frame.join(first.select("instance", "number"), on="instance", maintain_order="left").drop("instance")
+    return split_instances(frame.rename({"number": "instance"}).with_columns(pl.col("instance").cast(pl.Int64)), options)
+
+
+def _instance_errors(frame: pl.DataFrame) -> pl.DataFrame:
+    """Clock error of an instance: that of its domain, or the sum of the two largest where several domains meet; null if one is unknown."""
+    domains = frame.select("instance", "domain", "domain_error_ns").unique()
+    return domains.group_by("instance").agg(
+        error_ns=pl.when(pl.col("domain_error_ns").null_count() == 0).then(pl.col("domain_error_ns").top_k(2).sum())
+    )
+
+
+def _layers(matched: pl.DataFrame, assembly: Assembly) -> pl.DataFrame:
+    groups = matched["group"].unique().sort().to_list()
+    rows = []
+    for group in groups:
+        members = [int(member) for member in group.split(",")]
+        places = [assembly.hosts.get(member) for member in members]
+        rows.append((group, group_layer(members, assembly.hosts), max(places.count(place) for place in set(places))))
+    return pl.DataFrame(rows, schema={"group": pl.String, "layer": pl.String, "per_node": pl.Int32}, orient="row")
+
+
+def _activities_table(events: pl.DataFrame, split: pl.DataFrame) -> pl.DataFrame:
+    known = split.select(
+        "activity",
+        "instance",
+        "group",
+        "layer",
+        "split",
+        "transfer_start_ns",
+        "transfer_start_low_ns",
+        "transfer_start_high_ns",
+        matched_op="op",
+    )
+    communicates, copy = pl.col("kind") == "communication", pl.col("copy")
+    joined = events.join(known, on="activity", how="left", maintain_order="left")
+    joined = joined.with_columns(
+        op=pl.when(communicates).then(pl.coalesce("matched_op", "op")),
+        # A copy between two devices does not wait: all of it is transfer.
+        layer=pl.when(copy).then(pl.lit("intra_node")).otherwise("layer"),
+        split=pl.when(copy).then(pl.lit("measured")).otherwise("split"),
+        **{
+            name: pl.when(copy).then("start_ns").otherwise(name)
+            for name in ("transfer_start_ns", "transfer_start_low_ns", "transfer_start_high_ns")
+        },
+        **{name: pl.when(communicates).then(name) for name in ("group_name", "seq", "dtype")},
+    )
+    return ACTIVITIES.conform(joined)
+
+
+def _ranks_table(events: pl.DataFrame, trace_files: pl.DataFrame, assembly: Assembly) -> pl.DataFrame:
+    devices = (
+        events.filter(pl.col("device").is_not_null())
+        .group_by("rank", "device")
+        .len()
+        .sort("rank", "len", "device", descending=[False, True, False])
+    )
+    device = devices.unique("rank", keep="first", maintain_order=True).select("rank", "device")
+    names = (
+        trace_files.join(assembly.files.select("file", of_rank="rank"), on="file")
+        .group_by(rank="of_rank")
+        .agg(pl.col("gpu_name").drop_nulls().first())
+    )
+    local = {rank: place for members in _whole_hosts(assembly).values() for place, rank in enumerate(members)}
+    rows = pl.DataFrame(
+        {
+            "rank": assembly.ranks,
+            "host": [assembly.hosts.get(rank) for rank in assembly.ranks],
+            "local_rank": [local.get(rank) for rank in assembly.ranks],
+        },
+        schema={"rank": pl.Int32, "host": pl.String, "local_rank": pl.Int32},
+    )
+    return RANKS.conform(rows.join(device, on="rank", how="left").join(names, on="rank", how="left"))
+
+
+def _hosts_of(assembly: Assembly) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for rank in assembly.ranks:
+        if rank in assembly.hosts:
+            found.setdefault(assembly.hosts[rank], []).append(rank)
+    return dict(sorted(found.items()))
+
+
+def _whole_hosts(assembly: Assembly) -> dict[str, list[int]]:
+    """Hosts whose ranks are all known, so that a place among them is a local rank."""
+    if assembly.missing_ranks and any(rank not in assembly.hosts for rank in assembly.missing_ranks):
+        return {}
+    found: dict[str, list[int]] = {}
+    for rank, host in sorted(assembly.hosts.items()):
+        found.setdefault(host, []).append(rank)
+    return found
+
+
+def _groups_table(split: pl.DataFrame, events: pl.DataFrame, assembly: Assembly) -> pl.DataFrame:
+    if split.is_empty():
+        return GROUPS.empty()
+    described = events.select("row", "group_description")
+    distinct = (
+        split.join(described, on="row", maintain_order="left")
+        .group_by("group", pl.col("group_name").fill_null("").alias("name"))
+        .agg(
+            pl.col("group_description").drop_nulls().sort().first(),
+            pl.col("op").unique().sort(),
+            size=pl.col("members").max(),
+            layer=pl.col("layer").first(),
+        )
+        .sort("group", "name")
+    )
+    rows = []
+    for row in distinct.iter_rows(named=True):
+        members = sorted(int(member) for member in row["group"].split(","))
+        kind, reason = parallelism(members, row["group_description"], row["op"], assembly.world_size, row["layer"])
+        rows.append((group_text(members), row["name"], row["group_description"], row["size"], members, row["layer"], kind, reason))
+    names = ["group", "name", "description", "size", "members", "layer", "parallelism", "parallelism_reason"]
+    return GROUPS.conform(pl.DataFrame(rows, schema={name: GROUPS.schema[name] for name in names}, orient="row"))

@@ -1,0 +1,130 @@
+"""Which steps count: completeness, selection, and the steps that every rank has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from netlab.align.options import AlignOptions
+from netlab.align.ranks import format_ranks
+from netlab.align.steps import launch_steps
+from netlab.issues import Issue
+from netlab.run import ExcludedStep
+
+__all__ = ["judge_steps", "pooled_steps"]
+
+#: A step whose share of launches with a device event is below this fraction of the best step's has lost its device events.
+_LEAST_KEPT = 0.5
+
+_KEY = ["rank", "window", "step"]
+
+
+def judge_steps(
+    steps: pl.DataFrame, events: pl.DataFrame, launches: pl.DataFrame, files: pl.DataFrame, options: AlignOptions, issues: list[Issue]
+) -> pl.DataFrame:
+    """Add ``complete`` and the reason to the borders of :func:`netlab.align.steps.step_borders`.
+
+    A step is incomplete if it has no time (absorbed), its mark has no end, it is the last of a truncated file, its launches have no device
+    event while those of other steps have, no device activity touches it, or the user did not select it.
+    """
+    kept = _kept_launches(steps, events, launches, files)
+    steps = steps.join(kept, on=_KEY, how="left", maintain_order="left")
+    steps = steps.join(_touched(steps, events), on=_KEY, how="left", maintain_order="left")
+    steps = steps.join(files.select("file", "path", file_complete="complete"), on="file", how="left", maintain_order="left")
+    best = pl.col("kept").max()
+    lost = pl.col("kept") < _LEAST_KEPT * best
+    last = pl.col("step") == pl.col("step").last().over("rank", "window")
+    selected = pl.lit(value=True)
+    if options.steps is not None:
+        selected = selected & pl.col("step").is_between(options.steps.start, options.steps.stop - 1)
+    if options.ranks is not None:
+        selected = selected & pl.col("rank").is_in(sorted(options.ranks))
+    why = (
+        pl.when(pl.col("reason") == "absorbed")
+        .then("reason")
+        .when(pl.col("mark_end_ns").is_null())
+        .then(pl.lit("its mark has no end"))
+        .when(~pl.col("file_complete") & last)
+        .then(pl.lit("last step of a truncated file"))
+        .when(lost)
+        .then(pl.lit("its launches have no device events"))
+        .when(pl.col("touched").is_null())
+        .then(pl.lit("no device events"))
+        .when(~selected)
+        .then(pl.lit("not selected"))
+    )
+    steps = steps.with_columns(why=why)
+    _tell_lost_events(steps, issues)
+    return steps.with_columns(complete=pl.col("why").is_null(), reason=pl.coalesce("why", "reason")).drop(
+        "why", "kept", "touched", "file_complete"
+    )
+
+
+def _kept_launches(steps: pl.DataFrame, events: pl.DataFrame, launches: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
+    """Share of each step's launches that have a device event; null where the step launches nothing."""
+    starts_work = pl.col("name").str.contains(r"(?i)launch|memcpy|memset")
+    calls = launches.filter(starts_work).join(files.select("file", "rank", "window"), on="file")
+    calls = launch_steps(calls, steps, at="start_ns").filter(pl.col("launch_step").is_not_null())
+    seen = events.select("file", "correlation", seen=pl.lit(value=True)).drop_nulls().unique(["file", "correlation"])
+    calls = calls.join(seen, on=["file", "correlation"], how="left")
+    return (
+        calls.group_by("rank", "window", "launch_step")
+        .agg(kept=pl.col("seen").is_not_null().mean())
+        .rename({"launch_step": "step"})
+        .select(*_KEY, "kept")
+    )
+
+
+def _touched(steps: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
+    """Steps in which a device activity runs for at least an instant."""
+    lane = ["rank", "window"]
+    spans = events.filter(pl.col("end_ns") > pl.col("start_ns")).select(*lane, "start_ns", "end_ns").sort("start_ns")
+    # The running maximum of ends answers "does anything that started before this step's end reach into it?".
+    reach = spans.with_columns(reach_ns=pl.col("end_ns").cum_max().over(lane)).select(*lane, "start_ns", "reach_ns")
+    bounds = steps.select(*_KEY, "start_ns", before_ns=pl.col("end_ns") - 1).sort("before_ns")
+    found = bounds.join_asof(reach, left_on="before_ns", right_on="start_ns", by=lane, coalesce=False, check_sortedness=False)
+    return found.filter(pl.col("reach_ns") > pl.col("start_ns")).select(*_KEY, touched=pl.lit(value=True))
+
+
+def _tell_lost_events(steps: pl.DataFrame, issues: list[Issue]) -> None:
+    lost = steps.filter(pl.col("why").str.contains("no device events").fill_null(value=False))
+    for path, numbers, total in (
+        lost.join(steps.group_by("path").agg(total=pl.len()), on="path")
+        .group_by("path", maintain_order=True)
+        .agg(pl.col("step"), pl.col("total").first())
+        .iter_rows()
+    ):
+        text = (
+            f"{len(numbers)} of {total} steps are without device events (steps {format_ranks(numbers)}): the profiler lost them or had not "
+            f"started. They are kept out of the figures, which cover {total - len(numbers)} of {total} steps."
+        )
+        issues.append(Issue(code="STEP_WITHOUT_DEVICE_EVENTS", message=text, source=path))
+
+
+def pooled_steps(steps: pl.DataFrame, ranks: Sequence[int], issues: list[Issue]) -> tuple[list[int], list[ExcludedStep]]:
+    """Steps that totals pool, and all (rank, step) that they do not.
+
+    Pooled are the complete steps of every rank that has any; if they have none in common, all complete ones.
+    """
+    _tell_different_steps(steps, issues)
+    whole = steps.filter("complete")
+    having = whole["rank"].n_unique()
+    common = whole.group_by("window", "step").agg(ranks=pl.col("rank").n_unique()).filter(pl.col("ranks") == having)
+    pooled = common if common.height else whole.select("window", "step").unique()
+    outside = whole.join(pooled, on=["window", "step"], how="anti").with_columns(reason=pl.lit("not seen on every rank"))
+    rows = pl.concat([steps.filter(~pl.col("complete")), outside], how="diagonal").sort("rank", "window", "step")
+    excluded = [
+        ExcludedStep(step=step, rank=rank, reason=reason) for step, rank, reason in rows.select("step", "rank", "reason").iter_rows()
+    ]
+    return sorted(pooled["step"].unique().to_list()), excluded
+
+
+def _tell_different_steps(steps: pl.DataFrame, issues: list[Issue]) -> None:
+    sets = steps.sort("rank", "window", "step").group_by("rank", maintain_order=True).agg(pl.col("step").unique().sort())
+    if sets["step"].n_unique() <= 1:
+        return
+    groups = sets.group_by("step", maintain_order=True).agg(pl.col("rank")).head(4)
+    said = "; ".join(f"rank {format_ranks(ranks)}: steps {format_ranks(numbers)}" for numbers, ranks in groups.iter_rows())
+    text = f"Ranks do not have the same steps ({said}); totals pool the steps that every rank has, if there are any."
+    issues.append(Issue(code="RANK_STEPS_DIFFER", message=text))

@@ -1,0 +1,137 @@
+"""Device events of all files as classified activities on their files' own clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from netlab.align.classify import classify_names
+from netlab.align.options import AlignOptions
+from netlab.issues import Issue
+from netlab.units import NS_PER_S, NS_PER_US
+
+__all__ = ["METADATA", "device_activities"]
+
+#: Collective metadata as the raw tables carry it.
+METADATA = (
+    "collective",
+    "in_elements",
+    "out_elements",
+    "dtype",
+    "group_size",
+    "group_name",
+    "group_description",
+    "group_ranks",
+    "seq",
+    "comms_id",
+    "src_rank",
+    "dst_rank",
+    "in_split",
+    "out_split",
+)
+
+#: No kernel that a profiler still records runs this long past everything else in its file (broken device clocks give years).
+_LEAST_IMPOSSIBLE_NS = NS_PER_S
+
+
+def device_activities(raw: Mapping[str, pl.DataFrame], files: pl.DataFrame, options: AlignOptions, issues: list[Issue]) -> pl.DataFrame:
+    """Classify device events, join the host call that launched each, clip impossible durations.
+
+    Returns
+    -------
+    One row per device event: file, rank, window, event, device, stream, kind, copy (between two devices), name, start_ns, end_ns,
+    correlation, external_id, launch_start_ns, launch_end_ns, launch_thread, launch_external_id, kernel_op, bytes, grid and
+    :data:`METADATA`. Sorted by file and start.
+    """
+    events = raw["device_events"].join(files.select("file", "rank", "window"), on="file", how="inner")
+    events = _clip(events, raw, files, issues)
+    events = _with_launches(events, raw["launches"])
+    _tell_early_starts(events, files, issues)
+    names = classify_names(events["name"].unique().sort().to_list(), options.classify)
+    events = events.join(names, on="name", how="left", maintain_order="left")
+    between_devices = (pl.col("category") == "memcpy") & (
+        pl.col("name").str.contains(r"(?i)ptop|p2p|peer") | pl.col("launch_name").str.contains(r"(?i)peer").fill_null(value=False)
+    )
+    communicates = (pl.col("category") == "kernel") & (pl.col("communication") | pl.col("collective").is_not_null())
+    return (
+        events.with_columns(
+            copy=between_devices,
+            kind=pl.when(communicates | between_devices)
+            .then(pl.lit("communication"))
+            .when(pl.col("category") == "kernel")
+            .then(pl.lit("compute"))
+            .otherwise(pl.lit("memory")),
+        )
+        .drop("communication", "launch_name")
+        .sort("file", "start_ns", "event")
+    )
+
+
+def _clip(events: pl.DataFrame, raw: Mapping[str, pl.DataFrame], files: pl.DataFrame, issues: list[Issue]) -> pl.DataFrame:
+    """End events that outlast the whole capture at the next start on their stream, at the latest with the capture."""
+    length = pl.col("end_ns") - pl.col("start_ns")
+    suspects = events.filter(length >= _LEAST_IMPOSSIBLE_NS)
+    if suspects.is_empty():
+        return events
+    marks = raw["annotations"].filter(pl.col("name").str.starts_with("ProfilerStep#"))
+    instants = pl.concat(
+        [
+            events.select("file", at="start_ns"),
+            events.filter(length < _LEAST_IMPOSSIBLE_NS).select("file", at="end_ns"),
+            raw["launches"].select("file", at="start_ns"),
+            raw["launches"].filter(length < _LEAST_IMPOSSIBLE_NS).select("file", at="end_ns"),
+            marks.select("file", at="start_ns"),
+            marks.select("file", at="end_ns").drop_nulls(),
+        ]
+    )
+    capture = instants.group_by("file").agg(first=pl.col("at").min(), last=pl.col("at").max())
+    lane = ["file", "device", "stream"]
+    events = events.join(capture, on="file", how="left").sort("start_ns", "end_ns", "event")
+    events = events.with_columns(
+        impossible=(length >= _LEAST_IMPOSSIBLE_NS) & (length > pl.col("last") - pl.col("first")),
+        next_ns=pl.col("start_ns").shift(-1).over(lane),
+    )
+    limit = pl.min_horizontal("last", "next_ns")
+    found = events.filter("impossible").group_by("file").agg(pl.len(), name=pl.col("name").first(), longest=length.max()).sort("file")
+    for file, count, name, longest in found.iter_rows():
+        text = f"{count} device event(s) last longer than the whole capture (up to {longest / NS_PER_S:.0f} s; first {name!r}); clipped."
+        issues.append(Issue(code="IMPOSSIBLE_DURATION", message=text, source=_path(files, file)))
+    return events.with_columns(
+        end_ns=pl.when("impossible").then(pl.max_horizontal("start_ns", limit)).otherwise("end_ns"),
+    ).drop("first", "last", "impossible", "next_ns")
+
+
+def _with_launches(events: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
+    calls = launches.select(
+        "file",
+        "correlation",
+        launch_start_ns="start_ns",
+        launch_end_ns="end_ns",
+        launch_thread="thread",
+        launch_external_id="external_id",
+        launch_name="name",
+    ).filter(pl.col("correlation") != 0)
+    keys = ["file", "correlation"]
+    once = calls.unique(keys, keep="first", maintain_order=True)
+    if once.height == calls.height:
+        return events.join(calls, on=keys, how="left")
+    # Ids that were reused (or counters that wrapped): the last call before the kernel is its launch, else the first of all.
+    nearest = events.sort("start_ns").join_asof(
+        calls.sort("launch_start_ns"), left_on="start_ns", right_on="launch_start_ns", by=keys, coalesce=False, check_sortedness=False
+    )
+    early = nearest.filter(pl.col("launch_start_ns").is_null()).drop([name for name in calls.columns if name not in keys])
+    late = nearest.filter(pl.col("launch_start_ns").is_not_null())
+    return pl.concat([late, early.join(once, on=keys, how="left")], how="diagonal")
+
+
+def _tell_early_starts(events: pl.DataFrame, files: pl.DataFrame, issues: list[Issue]) -> None:
+    early = events.filter(pl.col("start_ns") < pl.col("launch_start_ns"))
+    found = early.group_by("file").agg(pl.len(), most=(pl.col("launch_start_ns") - pl.col("start_ns")).max()).sort("file")
+    for file, count, most in found.iter_rows():
+        text = f"{count} kernel(s) start up to {most / NS_PER_US:.3g} us before the host call that launched them; device times are kept."
+        issues.append(Issue(code="LAUNCH_AFTER_START", message=text, severity="info", source=_path(files, file)))
+
+
+def _path(files: pl.DataFrame, file: int) -> str:
+    return str(files.filter(pl.col("file") == file)["path"].item())

@@ -1,0 +1,122 @@
+"""What each communication activity did: operation, bytes, peers; taken from the host's record where the kernel carries nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import polars as pl
+
+from netlab.align.classify import SEND_RECV, operation_of_name
+from netlab.align.events import METADATA
+from netlab.units import dtype_bytes
+
+__all__ = ["describe_communication", "fill_from_calls"]
+
+
+def fill_from_calls(events: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+    """Give communication kernels without metadata that of the ``record_param_comms`` call that launched them.
+
+    The call is found by external id, else as the one that encloses the kernel's launch on its thread, else, where a file has
+    exactly as many unused calls as kernels left and their operations agree, in order of launch.
+    """
+    known = calls.filter(pl.col("collective").is_not_null()).with_row_index("call")
+    bare = events.filter((pl.col("kind") == "communication") & pl.col("collective").is_null() & ~pl.col("copy"))
+    if known.is_empty() or bare.is_empty():
+        return events
+    found = _by_external_id(bare, known)
+    rest = bare.join(found, on=["file", "event"], how="anti")
+    found = pl.concat([found, _by_enclosing_call(rest, known)])
+    rest = bare.join(found, on=["file", "event"], how="anti")
+    labelled = events.filter(pl.col("collective").is_not_null())
+    unused = known.join(found, on="call", how="anti")
+    for column in ("external_id", "launch_external_id"):
+        unused = unused.join(labelled, left_on=["file", "external_id"], right_on=["file", column], how="anti")
+    found = pl.concat([found, _by_order(rest, unused)])
+    fill = found.join(known.select("call", *METADATA), on="call").drop("call")
+    joined = events.join(fill, on=["file", "event"], how="left", suffix="_call")
+    return joined.with_columns(pl.coalesce(name, f"{name}_call").alias(name) for name in METADATA).drop(f"{name}_call" for name in METADATA)
+
+
+def _by_external_id(bare: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+    once = known.filter(pl.col("external_id").is_not_null()).unique(["file", "external_id"], keep="none")
+    keys = pl.concat(
+        [
+            bare.select("file", "event", "external_id"),
+            bare.select("file", "event", external_id="launch_external_id"),
+        ]
+    ).filter(pl.col("external_id").is_not_null())
+    return (
+        keys.join(once.select("file", "external_id", "call"), on=["file", "external_id"])
+        .select("file", "event", "call")
+        .unique(["file", "event"], keep="first", maintain_order=True)
+    )
+
+
+def _by_enclosing_call(bare: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+    launches = bare.filter(pl.col("launch_start_ns").is_not_null()).select("file", "event", "launch_start_ns", thread="launch_thread")
+    spans = known.select("file", "thread", "call", call_start_ns="start_ns", call_end_ns="end_ns")
+    return (
+        launches.sort("launch_start_ns")
+        .join_asof(
+            spans.sort("call_start_ns"),
+            left_on="launch_start_ns",
+            right_on="call_start_ns",
+            by=["file", "thread"],
+            check_sortedness=False,
+        )
+        .filter(pl.col("launch_start_ns") < pl.col("call_end_ns"))
+        .select("file", "event", "call")
+    )
+
+
+def _by_order(bare: pl.DataFrame, unused: pl.DataFrame) -> pl.DataFrame:
+    at = pl.coalesce("launch_start_ns", "start_ns")
+    left = bare.sort("file", at).with_columns(place=pl.int_range(pl.len()).over("file"), count=pl.len().over("file"))
+    right = unused.sort("file", "start_ns").with_columns(place=pl.int_range(pl.len()).over("file"), count=pl.len().over("file"))
+    ops = _mapping(unused["collective"].unique().to_list(), "collective", "op", operation_of_name, pl.String)
+    right = right.join(ops, on="collective", how="left").select("file", "place", "count", "call", "op")
+    pairs = left.join(right, on=["file", "place", "count"])
+    agree = (pl.col("op") == pl.col("kernel_op")) | pl.col("kernel_op").is_in(["unknown", SEND_RECV]).fill_null(value=True)
+    return pairs.filter(agree.all().over("file")).select("file", "event", "call")
+
+
+def describe_communication(events: pl.DataFrame) -> pl.DataFrame:
+    """Name the operation, its bytes and its peers.
+
+    Adds ``op`` (of the fixed list, or ``send_recv`` where nothing tells what a SendRecv kernel did), replaces ``bytes`` of
+    communication by the
+    larger of input and output message (null for a barrier and for element types of unknown size), adds ``members`` as the trace states them
+    and ``cut`` where the profiler shortened that list.
+    """
+    stated = _mapping(events["collective"].unique().drop_nulls().to_list(), "collective", "stated_op", operation_of_name, pl.String)
+    sizes = _mapping(events["dtype"].unique().drop_nulls().to_list(), "dtype", "element_bytes", dtype_bytes, pl.Int64)
+    ranks = _mapping(events["group_ranks"].unique().drop_nulls().to_list(), "group_ranks", "members", _members, pl.List(pl.Int32))
+    for frame, key in ((stated, "collective"), (sizes, "dtype"), (ranks, "group_ranks")):
+        events = events.join(frame, on=key, how="left", maintain_order="left")
+    communication = pl.col("kind") == "communication"
+    # A kernel's own name is more exact than a label such as "coalesced"; otherwise the label is (all of p2p runs in SendRecv kernels).
+    op = (
+        pl.when(pl.col("copy"))
+        .then(pl.lit("send"))
+        .when(pl.col("stated_op").is_not_null() & (pl.col("stated_op") != "unknown"))
+        .then("stated_op")
+        .otherwise(pl.col("kernel_op").fill_null("unknown"))
+    )
+    elements = pl.max_horizontal("in_elements", "out_elements")
+    message = pl.when(pl.col("stated_op") == "barrier").then(None).otherwise(elements * pl.col("element_bytes"))
+    return events.with_columns(
+        op=pl.when(communication).then(op),
+        bytes=pl.when(communication & ~pl.col("copy")).then(message).otherwise("bytes"),
+        cut=pl.col("group_ranks").str.contains("...", literal=True).fill_null(value=False),
+        members=pl.when(pl.col("members").list.len() > 0).then("members"),
+    ).drop("stated_op", "element_bytes")
+
+
+def _members(text: str) -> list[int]:
+    return sorted({int(number) for number in re.findall(r"\d+", text)})
+
+
+def _mapping(keys: Sequence[str], key: str, value: str, function: object, dtype: pl.DataType | type[pl.DataType]) -> pl.DataFrame:
+    assert callable(function)
+    return pl.DataFrame({key: keys, value: [function(item) for item in keys]}, schema={key: pl.String, value: dtype})

@@ -1,0 +1,224 @@
+"""Which rank, window and host each trace file belongs to."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import PurePath
+
+import polars as pl
+
+from netlab.align.options import AlignOptions
+from netlab.errors import RunError
+from netlab.issues import Issue
+
+__all__ = ["Assembly", "assemble_ranks", "format_ranks"]
+
+_RANK_IN_NAME = re.compile(r"rank[-_ ]?(\d+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """Files put in their places."""
+
+    #: file, path, rank, window, complete, device_event_count; sorted by file.
+    files: pl.DataFrame
+    world_size: int | None
+    ranks: list[int]
+    missing_ranks: list[int]
+    #: Host of every rank for which it is known, seen or not.
+    hosts: dict[int, str]
+    issues: list[Issue]
+
+
+@dataclass(frozen=True)
+class _Extent:
+    start_ns: int
+    end_ns: int
+
+    def meets(self, other: _Extent) -> bool:
+        return self.start_ns <= other.end_ns and other.start_ns <= self.end_ns
+
+
+def format_ranks(ranks: Sequence[int]) -> str:
+    """Ranks as short text.
+
+    >>> format_ranks([0, 1, 2, 5])
+    '0-2, 5'
+    """
+    parts: list[list[int]] = []
+    for rank in sorted(ranks):
+        if parts and rank == parts[-1][-1] + 1:
+            parts[-1][1:] = [rank]
+        else:
+            parts.append([rank])
+    return ", ".join("-".join(str(rank) for rank in part) for part in parts)
+
+
+def assemble_ranks(raw: Mapping[str, pl.DataFrame], options: AlignOptions) -> Assembly:
+    """Give every trace file its rank and window.
+
+    The rank is the user's override, else what the content says, else the number in the file name, else the next free one; the last two are
+    an issue. Files of one rank that do not overlap in time and agree on world and groups are windows of one run.
+
+    Raises
+    ------
+    RunError
+        Beginning with ``DUPLICATE_RANK`` or ``SEVERAL_RUNS`` and naming the files, when they cannot be one run.
+    """
+    rows = raw["trace_files"].sort("file").to_dicts()
+    issues: list[Issue] = []
+    rank_of = _ranks(rows, options, issues)
+    world_size = _world_size(rows, options)
+    extents = _extents(raw)
+    files_of: dict[int, list[dict[str, object]]] = defaultdict(list)
+    for row in rows:
+        files_of[rank_of[_int(row["file"])]].append(row)
+    _refuse_duplicates(files_of, extents, raw["process_groups"])
+    window_of = _windows(files_of, extents)
+    ranks = sorted(files_of)
+    missing = sorted(set(range(world_size)) - set(ranks)) if world_size else []
+    if missing:
+        text = (
+            f"{len(missing)} of {world_size} ranks have no trace: {format_ranks(missing)}. Record all ranks to tell waiting from transfer."
+        )
+        issues.append(Issue(code="MISSING_RANK", message=text))
+    files = pl.DataFrame(
+        {
+            "file": [row["file"] for row in rows],
+            "path": [row["path"] for row in rows],
+            "rank": [rank_of[_int(row["file"])] for row in rows],
+            "window": [window_of[_int(row["file"])] for row in rows],
+            "complete": [row["complete"] for row in rows],
+            "device_event_count": [row["device_event_count"] for row in rows],
+        },
+        schema={
+            "file": pl.Int32,
+            "path": pl.String,
+            "rank": pl.Int32,
+            "window": pl.Int32,
+            "complete": pl.Boolean,
+            "device_event_count": pl.Int64,
+        },
+    )
+    return Assembly(files, world_size, ranks, missing, _hosts(files_of, world_size, options), issues)
+
+
+def _int(value: object) -> int:
+    assert isinstance(value, int)
+    return value
+
+
+def _ranks(rows: Sequence[Mapping[str, object]], options: AlignOptions, issues: list[Issue]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for row in rows:
+        path = str(row["path"])
+        stated = options.rank_overrides.get(path, row["rank"])
+        if stated is not None:
+            found[_int(row["file"])] = _int(stated)
+    taken = set(found.values())
+    for row in rows:
+        if _int(row["file"]) in found:
+            continue
+        path = str(row["path"])
+        match = _RANK_IN_NAME.search(PurePath(path).name)
+        if match is not None:
+            rank, origin = int(match[1]), "the file name"
+        else:
+            rank, origin = next(number for number in range(len(rows)) if number not in taken), "the order of files"
+        found[_int(row["file"])] = rank
+        taken.add(rank)
+        text = f'The rank is not stated in the file; rank {rank} is assumed from {origin}. Set [files] "{path}" = {{ rank = N }} if wrong.'
+        issues.append(Issue(code="RANK_ASSUMED", message=text, source=path))
+    return found
+
+
+def _world_size(rows: Sequence[Mapping[str, object]], options: AlignOptions) -> int | None:
+    if options.world_size is not None:
+        return options.world_size
+    stated = {_int(row["world_size"]): str(row["path"]) for row in rows if row["world_size"] is not None}
+    if len(stated) > 1:
+        said = "; ".join(f"{path} says {size}" for size, path in sorted(stated.items()))
+        raise RunError(f"SEVERAL_RUNS: the files state different world sizes ({said}); give the files of one run at a time.")
+    return next(iter(stated), None)
+
+
+def _extents(raw: Mapping[str, pl.DataFrame]) -> dict[int, _Extent]:
+    """First and last instant of each file. Starts only: an impossible duration must not make files overlap."""
+    parts = [raw[table].select("file", at="start_ns") for table in ("device_events", "launches", "annotations")]
+    marks = raw["annotations"].filter(pl.col("name").str.starts_with("ProfilerStep#")).select("file", at="end_ns").drop_nulls()
+    spans = pl.concat([*parts, marks]).group_by("file").agg(start=pl.col("at").min(), end=pl.col("at").max())
+    return {file: _Extent(start, end) for file, start, end in spans.iter_rows()}
+
+
+def _refuse_duplicates(files_of: Mapping[int, list[dict[str, object]]], extents: Mapping[int, _Extent], groups: pl.DataFrame) -> None:
+    clashes: dict[int, tuple[str, str]] = {}
+    for rank, rows in files_of.items():
+        if len(rows) == 1:
+            continue
+        seen = [row for row in rows if _int(row["file"]) in extents]
+        ordered = sorted(seen, key=lambda row: (extents[_int(row["file"])].start_ns, _int(row["file"])))
+        for one, other in pairwise(ordered):
+            overlap = extents[_int(one["file"])].meets(extents[_int(other["file"])])
+            if overlap or _groups_differ(groups, _int(one["file"]), _int(other["file"])):
+                clashes[rank] = (str(one["path"]), str(other["path"]))
+                break
+    if not clashes:
+        return
+    if len(clashes) > 1 and len(clashes) == len(files_of):
+        names = "; ".join(f"rank {rank}: {one} and {other}" for rank, (one, other) in sorted(clashes.items()))
+        raise RunError(
+            f"SEVERAL_RUNS: every rank has two files that cannot be one recording ({names}); give the files of one run at a time."
+        )
+    rank, (first, second) = min(clashes.items())
+    raise RunError(
+        f"DUPLICATE_RANK: {first} and {second} both claim rank {rank} and overlap in time or disagree on groups; "
+        f'remove one, or set [files] "{second}" = {{ rank = N }} in netlab.toml.'
+    )
+
+
+def _groups_differ(groups: pl.DataFrame, one: int, other: int) -> bool:
+    sides = [groups.filter((pl.col("file") == file) & pl.col("ranks").is_not_null()).select("name", "ranks") for file in (one, other)]
+    both = sides[0].join(sides[1], on="name", suffix="_other")
+    return both.height > 0 and not both.select((pl.col("ranks") == pl.col("ranks_other")).all()).item()
+
+
+def _windows(files_of: Mapping[int, list[dict[str, object]]], extents: Mapping[int, _Extent]) -> dict[int, int]:
+    """Profiler cycles. Ranks with equally many files are matched by order; else windows are stretches of time that files share."""
+    ordered = {
+        rank: sorted((_int(row["file"]) for row in rows), key=lambda file: (extents[file].start_ns if file in extents else 0, file))
+        for rank, rows in files_of.items()
+    }
+    by_order = {file: number for files in ordered.values() for number, file in enumerate(files)}
+    if len({len(files) for files in ordered.values()}) <= 1:
+        return by_order
+    by_time: dict[int, int] = {}
+    number, reach = -1, 0
+    for file in sorted(by_order, key=lambda file: (extents[file].start_ns if file in extents else 0, file)):
+        extent = extents.get(file, _Extent(0, 0))
+        if number < 0 or extent.start_ns > reach:
+            number += 1
+        reach = max(reach, extent.end_ns)
+        by_time[file] = number
+    distinct = all(len({by_time[file] for file in files}) == len(files) for files in ordered.values())
+    return by_time if distinct else by_order
+
+
+def _hosts(files_of: Mapping[int, list[dict[str, object]]], world_size: int | None, options: AlignOptions) -> dict[int, str]:
+    hosts: dict[int, str] = {}
+    for rank, rows in files_of.items():
+        named = next((str(row["host"]) for row in rows if row["host"]), options.rank_hosts.get(rank))
+        if named is not None:
+            hosts[rank] = named
+    for rank, host in options.rank_hosts.items():
+        hosts.setdefault(rank, host)
+    if not options.gpus_per_node:
+        return hosts
+    named_nodes = {rank // options.gpus_per_node: host for rank, host in sorted(hosts.items(), reverse=True)}
+    for rank in range(max(world_size or 0, max(files_of, default=-1) + 1)):
+        node = rank // options.gpus_per_node
+        hosts.setdefault(rank, named_nodes.get(node, f"node{node}"))
+    return hosts

@@ -1,0 +1,152 @@
+"""Sequence alignment: find the same collective on several ranks when nothing numbers them.
+
+Ranks of one group run the same operations in the same order, so whole sequences are compared first. Where they differ, kernels
+were lost, and
+order alone cannot tell which of several equal operations; the common end of a collective can. Nothing is ever shifted through a gap.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["align_lane", "match_by_time"]
+
+Int64s = NDArray[np.int64]
+
+#: Widths at which ends of one collective are tried to agree: device clocks of one host, of several hosts, host threads (Gloo).
+_END_WIDTHS_NS = (20_000, 100_000, 1_000_000, 10_000_000)
+#: Share of kernels whose ends must agree at a width before it is believed.
+_AGREEMENT = 0.7
+_VOTERS = 256
+
+
+def align_lane(rank: Int64s, key: Int64s, end_ns: Int64s) -> Int64s:
+    """Number the instances of one group.
+
+    Parameters
+    ----------
+    rank, key, end_ns
+        One entry per kernel, in launch order within each rank: its rank, a number for (op, dtype, size), its end on the rank's own clock.
+
+    Returns
+    -------
+    Instance number of every kernel, 0 upwards; kernels of different ranks with one number are one collective.
+
+    Examples
+    --------
+    Rank 1 lost the second of three equal kernels; the ends tell which.
+
+    >>> align_lane(np.array([0, 0, 0, 1, 1]), np.zeros(5, np.int64), np.array([10, 1_000_000, 9_000_000, 12, 9_000_002])).tolist()
+    [0, 1, 2, 0, 2]
+    """
+    instance = np.full(len(rank), -1, np.int64)
+    count = 0
+    while (instance < 0).any():
+        open_rows = np.flatnonzero(instance < 0)
+        ranks, sizes = np.unique(rank[open_rows], return_counts=True)
+        reference = open_rows[rank[open_rows] == ranks[np.argmax(sizes)]]
+        instance[reference] = count + np.arange(len(reference))
+        for other in ranks:
+            rows = open_rows[(rank[open_rows] == other) & (instance[open_rows] < 0)]
+            if not len(rows):
+                continue
+            place = match_by_time(key[reference], end_ns[reference], key[rows], end_ns[rows])
+            found = place >= 0
+            instance[rows[found]] = count + place[found]
+        count += len(reference)
+    return instance
+
+
+def match_by_time(key: Int64s, end_ns: Int64s, other_key: Int64s, other_end_ns: Int64s) -> Int64s:
+    """Place of each kernel of one rank in the sequence of another, -1 where it has none. Places rise strictly."""
+    if len(key) == len(other_key) and (key == other_key).all():
+        return np.arange(len(key))
+    offset, width = _clock_offset(key, end_ns, other_key, other_end_ns)
+    place = np.full(len(other_key), -1, np.int64)
+    for value in np.unique(other_key):
+        mine, theirs = np.flatnonzero(other_key == value), np.flatnonzero(key == value)
+        if len(theirs):
+            place[mine] = _nearest(end_ns[theirs], theirs, other_end_ns[mine] - offset, width)
+    place = _rising(place)
+    return _fill_between(place, key, other_key)
+
+
+def _clock_offset(key: Int64s, end_ns: Int64s, other_key: Int64s, other_end_ns: Int64s) -> tuple[int, int]:
+    """The difference of two clocks that most pairs of equal kernels agree on, and the width at which they do."""
+    voters = np.unique(np.linspace(0, len(other_key) - 1, min(len(other_key), _VOTERS)).astype(np.int64))
+    slack = abs(len(key) - len(other_key)) + 16
+    scale = len(key) / max(len(other_key), 1)
+    differences, owners = [], []
+    for voter in voters:
+        low = max(0, int(min(voter, voter * scale)) - slack)
+        near = np.arange(low, min(len(key), int(max(voter, voter * scale)) + slack + 1))
+        near = near[key[near] == other_key[voter]]
+        differences.append(other_end_ns[voter] - end_ns[near])
+        owners.append(np.full(len(near), voter))
+    difference, owner = np.concatenate(differences), np.concatenate(owners)
+    if not len(difference):
+        return 0, _END_WIDTHS_NS[-1]
+    order = np.argsort(difference, kind="stable")
+    difference, owner = difference[order], owner[order]
+    best = (0, 0)
+    for width in _END_WIDTHS_NS:
+        last = np.searchsorted(difference, difference + width, side="right")
+        votes = last - np.arange(len(difference))
+        # Repeats of one voter inside a window count once; exact counting is only needed for the leaders.
+        leaders = np.argsort(-votes, kind="stable")[:32]
+        ranked = sorted(
+            (-len(np.unique(owner[first : last[first]])), abs(int(np.median(difference[first : last[first]]))), int(first))
+            for first in leaders
+        )
+        agreeing, _, first = ranked[0]
+        best = (int(np.median(difference[first : last[first]])), width)
+        if -agreeing >= _AGREEMENT * len(voters):
+            return best
+    return best
+
+
+def _nearest(ends: Int64s, places: Int64s, wanted: Int64s, width: int) -> Int64s:
+    """The place whose end is nearest, unless it is further off than ends of one collective are."""
+    order = np.argsort(ends, kind="stable")
+    ends, places = ends[order], places[order]
+    right = np.clip(np.searchsorted(ends, wanted), 0, len(ends) - 1)
+    left = np.maximum(right - 1, 0)
+    nearer = np.where(np.abs(ends[left] - wanted) <= np.abs(ends[right] - wanted), left, right)
+    return np.where(np.abs(ends[nearer] - wanted) <= 5 * width, places[nearer], -1)
+
+
+def _rising(place: Int64s) -> Int64s:
+    """Keep the longest strictly rising run of places, drop the rest (patience method)."""
+    rows = np.flatnonzero(place >= 0)
+    if (np.diff(place[rows]) > 0).all():
+        return place
+    tails: list[int] = []
+    tail_rows: list[int] = []
+    before = np.full(len(place), -1, np.int64)
+    for row in rows.tolist():
+        at = int(np.searchsorted(np.array(tails, np.int64), place[row])) if tails and place[row] <= tails[-1] else len(tails)
+        before[row] = tail_rows[at - 1] if at else -1
+        tails[at : at + 1] = [int(place[row])]
+        tail_rows[at : at + 1] = [row]
+    kept = np.full(len(place), -1, np.int64)
+    row = tail_rows[-1] if tail_rows else -1
+    while row >= 0:
+        kept[row] = place[row]
+        row = int(before[row])
+    return kept
+
+
+def _fill_between(place: Int64s, key: Int64s, other_key: Int64s) -> Int64s:
+    """Between two matched kernels, equal stretches of unmatched ones belong together in order."""
+    anchors = np.flatnonzero(place >= 0)
+    starts = np.concatenate(([-1], anchors))
+    stops = np.concatenate((anchors, [len(place)]))
+    filled = place.copy()
+    for start, stop in zip(starts[stops - starts > 1].tolist(), stops[stops - starts > 1].tolist(), strict=True):
+        low = int(place[start]) + 1 if start >= 0 else 0
+        high = int(place[stop]) if stop < len(place) else len(key)
+        mine = other_key[start + 1 : stop]
+        if high - low == len(mine) and (key[low:high] == mine).all():
+            filled[start + 1 : stop] = np.arange(low, high)
+    return filled

@@ -1,0 +1,122 @@
+"""Borders of the steps of each rank: where one step's work ends and the next one's begins."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from netlab.units import NS_PER_MS
+
+__all__ = ["launch_steps", "step_borders", "step_marks"]
+
+#: A first kernel that starts this long after its launch returned was queued behind work from before the capture.
+_QUEUED_NS = NS_PER_MS
+
+_LANE = ["rank", "window"]
+
+
+def step_marks(annotations: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
+    """The host's ProfilerStep marks.
+
+    Returns
+    -------
+    rank, window, file, step, mark_start_ns, mark_end_ns (null where the mark has no end), next_ns (start of the next mark),
+    follows (the mark before it has the number before its own). One row per (rank, window, step): the first mark of a number wins.
+    """
+    number = pl.col("name").str.extract(r"^ProfilerStep#(\d+)").cast(pl.Int32, strict=False)
+    marks = (
+        annotations.with_columns(step=number)
+        .filter(pl.col("step").is_not_null())
+        .join(files.select("file", "rank", "window"), on="file")
+        .sort("rank", "window", "start_ns", "end_ns", nulls_last=True)
+        .unique(["rank", "window", "step"], keep="first", maintain_order=True)
+    )
+    return marks.select(
+        "rank",
+        "window",
+        "file",
+        "step",
+        mark_start_ns="start_ns",
+        mark_end_ns="end_ns",
+        next_ns=pl.col("start_ns").shift(-1).over(_LANE),
+        follows=(pl.col("step").shift(1).over(_LANE) + 1 == pl.col("step")).fill_null(value=False),
+    )
+
+
+def launch_steps(events: pl.DataFrame, marks: pl.DataFrame, at: str = "launch_start_ns") -> pl.DataFrame:
+    """Add ``launch_step``: the step inside whose mark the launch of each event started; null outside every mark."""
+    if marks.is_empty():
+        return events.with_columns(launch_step=pl.lit(None, pl.Int32))
+    spans = marks.select(
+        *_LANE,
+        "mark_start_ns",
+        launch_step="step",
+        closes_ns=pl.coalesce("mark_end_ns", "next_ns"),
+    )
+    known = events.filter(pl.col(at).is_not_null()).sort(at)
+    rest = events.filter(pl.col(at).is_null()).with_columns(launch_step=pl.lit(None, pl.Int32))
+    joined = known.join_asof(
+        spans.sort("mark_start_ns"), left_on=at, right_on="mark_start_ns", by=_LANE, coalesce=False, check_sortedness=False
+    ).with_columns(
+        launch_step=pl.when(pl.col("closes_ns").is_null() | (pl.col(at) < pl.col("closes_ns"))).then("launch_step"),
+    )
+    return pl.concat([joined.drop("mark_start_ns", "closes_ns"), rest], how="diagonal")
+
+
+def step_borders(marks: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
+    """Borders by the rule of docs/methods.md.
+
+    The border between step n and n+1 is the later of (a) the start of the mark of n+1 and (b) the earlier of {end of the last
+    kernel launched in n, start of the first compute kernel launched in n+1}. Copies never move a border.
+
+    Parameters
+    ----------
+    marks
+        As :func:`step_marks` gives them.
+    events
+        Device activities with ``launch_step``; reads rank, window, category, kind, copy, start_ns, end_ns, launch_start_ns, launch_end_ns.
+
+    Returns
+    -------
+    ``marks`` with start_ns, end_ns and reason (``start_from_device``, ``absorbed`` or null).
+    """
+    kernels = events.filter((pl.col("kind") != "memory") & ~pl.col("copy"))
+    computes = pl.col("kind") == "compute"
+    inside = kernels.filter(pl.col("launch_step").is_not_null()).group_by(*_LANE, "launch_step")
+    work = inside.agg(
+        last_end_ns=pl.col("end_ns").max(),
+        first_kernel_ns=pl.col("start_ns").min(),
+        first_compute_ns=pl.col("start_ns").filter(computes).min(),
+        queued_ns=(pl.col("start_ns") - pl.col("launch_end_ns")).filter(computes).sort_by(pl.col("start_ns").filter(computes)).first(),
+    ).rename({"launch_step": "step"})
+    steps = marks.join(work, on=[*_LANE, "step"], how="left", maintain_order="left")
+    steps = steps.join(_work_before(steps, kernels), on=[*_LANE, "step"], how="left", maintain_order="left")
+    before = pl.when("follows").then(pl.col("last_end_ns").shift(1).over(_LANE)).otherwise("before_end_ns")
+    queued = ~pl.col("follows") & pl.col("before_end_ns").is_null() & (pl.col("queued_ns") > _QUEUED_NS)
+    by_device = pl.min_horizontal(before, "first_compute_ns")
+    # Without work before it, a first step starts with its mark: its own first kernel alone moves nothing.
+    start = (
+        pl.when(queued)
+        .then(pl.max_horizontal("mark_start_ns", "first_compute_ns"))
+        .when(~pl.col("follows") & pl.col("before_end_ns").is_null())
+        .then("mark_start_ns")
+    )
+    steps = steps.with_columns(
+        from_device=queued.fill_null(value=False), start_ns=start.otherwise(pl.max_horizontal("mark_start_ns", by_device))
+    )
+    steps = steps.with_columns(start_ns=pl.col("start_ns").cum_max().over(_LANE))
+    own_end = pl.max_horizontal(pl.coalesce("mark_end_ns", "mark_start_ns"), "last_end_ns", "start_ns")
+    next_start, next_follows = pl.col("start_ns").shift(-1).over(_LANE), pl.col("follows").shift(-1).over(_LANE)
+    steps = steps.with_columns(end_ns=pl.when(next_follows).then(next_start).otherwise(pl.min_horizontal(own_end, next_start)))
+    absorbed = pl.col("end_ns") <= pl.col("start_ns")
+    return steps.with_columns(
+        reason=pl.when(absorbed).then(pl.lit("absorbed")).when("from_device").then(pl.lit("start_from_device")),
+    ).drop("from_device", "first_kernel_ns", "first_compute_ns", "queued_ns", "before_end_ns")
+
+
+def _work_before(steps: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
+    """End of the last kernel that belongs before each first step: launched before its mark, or started unlaunched before its kernels."""
+    first = steps.filter(~pl.col("follows")).select(*_LANE, "step", "mark_start_ns", "first_kernel_ns")
+    around = kernels.join(first, on=_LANE)
+    launched = pl.col("launch_start_ns") < pl.col("mark_start_ns")
+    unlaunched = pl.col("launch_start_ns").is_null() & (pl.col("start_ns") < pl.col("first_kernel_ns"))
+    return around.filter(launched | unlaunched).group_by(*_LANE, "step").agg(before_end_ns=pl.col("end_ns").max())
