@@ -76,6 +76,7 @@ ISSUE_CODES: dict[str, str] = {
     "UNKNOWN_COUNTER": "A counter has no canonical name; it keeps its own.",
     "UNREADABLE_FILE": "The file cannot be opened.",
     "WORKER_KILLED": "The process that read the file was killed twice.",
+    "NO_INPUT": "There is no file that could be read.",
     "READER_FAILED": "A reader stopped at an unexpected place; report the file.",
     "TORN_RECORD": "A log record is cut off, usually because several processes write to one pipe.",
     "UNKNOWN_MESSAGE": "NCCL messages of a form that netlab does not know.",

@@ -23,7 +23,7 @@ from netlab.errors import RunError
 from netlab.issues import Issue
 from netlab.run import RunFacts
 from netlab.schema.timeline import ACTIVITIES, CLOCKS, COLLECTIVES, GROUPS, P2P, RANKS, STEPS
-from netlab.schema.traces import RAW_TABLES
+from netlab.schema.traces import RAW_TABLES, TRACE_FILES
 
 __all__ = ["Aligned", "align"]
 
@@ -33,7 +33,7 @@ _STEP_INSTANTS = ("start_ns", "end_ns", "mark_start_ns", "mark_end_ns")
 
 @dataclass(frozen=True)
 class Aligned:
-    """All timeline tables, the facts of the run, and what was doubtful."""
+    """All timeline tables, ``trace_files`` with settled ranks, the facts of the run, and what was doubtful."""
 
     frames: dict[str, pl.DataFrame]
     facts: RunFacts
@@ -99,6 +99,7 @@ def align(raw: Mapping[str, pl.DataFrame], options: AlignOptions | None = None) 
     }
     tables = {table.name: table for table in (RANKS, GROUPS, CLOCKS, STEPS, ACTIVITIES, COLLECTIVES, P2P)}
     frames = {name: tables[name].validate(frame) for name, frame in frames.items()}
+    frames["trace_files"] = _settled_files(raw["trace_files"], assembly)
     facts = RunFacts(
         name=options.run_name,
         world_size=assembly.world_size,
@@ -217,6 +218,13 @@ def _ranks_table(events: pl.DataFrame, trace_files: pl.DataFrame, assembly: Asse
         schema={"rank": pl.Int32, "host": pl.String, "local_rank": pl.Int32},
     )
     return RANKS.conform(rows.join(device, on="rank", how="left").join(names, on="rank", how="left"))
+
+
+def _settled_files(trace_files: pl.DataFrame, assembly: Assembly) -> pl.DataFrame:
+    """The trace files with the rank and window that they were given, whatever their content says."""
+    settled = assembly.files.select("file", settled="rank", window="window")
+    placed = trace_files.drop("window").join(settled, on="file", how="left").with_columns(rank=pl.col("settled"))
+    return TRACE_FILES.validate(TRACE_FILES.conform(placed))
 
 
 def _hosts_of(assembly: Assembly) -> dict[str, list[int]]:

@@ -101,7 +101,7 @@ def pool(frame: pl.DataFrame, by: Sequence[str], threshold: Fraction, *, iterati
     Returns
     -------
     One row per group, sorted by ``by``: those columns, then the fields of BREAKDOWN. Times are means per row in milliseconds; shares
-    divide sums. ``iterations`` counts distinct steps, null for spans. ``network_share`` counts all communication of unknown split, so
+    divide sums. ``iterations`` counts (rank, step) rows, null for spans. ``network_share`` counts all communication of unknown split, so
     there it is an upper bound and ``basis`` says so; transfer, wait and their shares are null where more than 1 % of the communication
     they divide has no known split.
 
@@ -117,7 +117,7 @@ def pool(frame: pl.DataFrame, by: Sequence[str], threshold: Fraction, *, iterati
     """
     keys = list(by)
     sums = [pl.col(name).sum() for name in frame.columns if name.endswith("_ns") and name not in ("start_ns", "end_ns", "idle_unqueued_ns")]
-    steps = pl.struct("window", "step").n_unique() if "step" in frame.columns else pl.lit(None, pl.Int64)
+    steps = pl.len() if "step" in frame.columns else pl.lit(None, pl.Int64)
     totals = [*sums, pl.len().alias("rows"), steps.alias("iterations")]
     added = frame.group_by(keys).agg(totals).sort(keys) if keys else frame.select(totals)
     return _shares(added, threshold, iteration).select(*keys, *_FIELDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,14 @@ __all__ = ["check", "open", "what_if"]
 PathText = str | os.PathLike[str]
 
 
-def open(*paths: PathText, config: PathText | None = None, store: PathText | None = None, workers: int = 1) -> Run:
+def open(
+    *paths: PathText,
+    config: PathText | None = None,
+    steps: str | None = None,
+    ranks: str | None = None,
+    store: PathText | None = None,
+    workers: int = 1,
+) -> Run:
     """Read a run: a folder or files of any known format, or a folder that ``netlab ingest`` wrote.
 
     Parameters
@@ -32,6 +40,8 @@ def open(*paths: PathText, config: PathText | None = None, store: PathText | Non
         A folder (read recursively) or files.
     config
         A TOML file that overrides ``netlab.toml`` beside the inputs.
+    steps, ranks
+        Only these, as ``12:20`` and ``0,8-15``.
     store
         Where parsed files are kept; the user's cache by default.
     workers
@@ -48,14 +58,17 @@ def open(*paths: PathText, config: PathText | None = None, store: PathText | Non
     stored = stored_run(chosen)
     if stored is not None:
         return stored
-    settings = load_settings(input_folders(chosen), None if config is None else Path(config), os.environ)
+    settings = load_settings(input_folders(chosen), None if config is None else Path(config), os.environ, {"run.steps": steps, "run.ranks": ranks})
     ingested = ingest_inputs(chosen, store=None if store is None else Path(store), workers=workers)
     return open_run(ingested, settings, run_name(chosen, settings.config))
 
 
-def check(run: Run, threshold: str | float | None = None) -> Verdict:
+def check(run: Run, threshold: str | float | Fraction | None = None) -> Verdict:
     """Judge a run. The threshold is a share from 0 to 1; by default the one it was opened with."""
-    limit = run.manifest.config.threshold if threshold is None else parse_share(str(threshold))
+    if threshold is None:
+        limit = run.manifest.config.threshold
+    else:
+        limit = threshold if isinstance(threshold, Fraction) else parse_share(str(threshold))
     return analyse_run(run, limit).verdict
 
 

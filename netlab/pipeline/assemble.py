@@ -16,7 +16,7 @@ from netlab.schema.traces import RAW_TABLES, TRACE_FILES
 
 __all__ = ["RawRun", "assemble"]
 
-_TRACE_FACTS = tuple(column.name for column in TRACE_FILES.columns if column.name not in ("file", "path"))
+_TRACE_FACTS = tuple(column.name for column in TRACE_FILES.columns if column.name not in ("file", "path", "window"))
 
 
 @dataclass(frozen=True)

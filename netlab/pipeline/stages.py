@@ -18,7 +18,7 @@ from netlab.run import Run, RunFacts
 from netlab.schema.traces import RAW_TABLES
 from netlab.selection import parse_ranks, parse_steps
 
-__all__ = ["Ingested", "ingest_inputs", "open_run", "run_name"]
+__all__ = ["Ingested", "ingest_inputs", "open_run", "run_name", "stored_run"]
 
 #: Raw trace tables that stay in a run: what-if and host analysis read them. Device events live on as activities.
 _KEPT_RAW = frozenset({"trace_files", "process_groups", "launches", "sync_events", "annotations", "host_ops", "flows"})
@@ -39,6 +39,13 @@ def run_name(paths: Sequence[Path], config: Config) -> str:
         return config.run.name
     first = paths[0].resolve()
     return first.name if first.is_dir() else first.name.split(".")[0]
+
+
+def stored_run(paths: Sequence[Path]) -> Run | None:
+    """The run that ``netlab ingest`` stored, if that is what the single path holds."""
+    if len(paths) == 1 and (paths[0] / "manifest.json").is_file() and list(paths[0].glob("*.parquet")):
+        return Run.open(paths[0])
+    return None
 
 
 def ingest_inputs(

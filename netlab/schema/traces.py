@@ -53,7 +53,8 @@ TRACE_FILES = Table(
     columns=(
         Column("file", pl.Int32, "Position of the file among the run's trace files, in path order."),
         Column("path", pl.String, "Path as in `sources`.", refers_to="sources.path"),
-        Column("rank", pl.Int32, "distributedInfo.rank.", nullable=True),
+        Column("rank", pl.Int32, "distributedInfo.rank; in an aligned run the rank that was settled.", nullable=True),
+        Column("window", pl.Int32, "Profiler window that the file holds; null before alignment.", nullable=True),
         Column("world_size", pl.Int32, "distributedInfo.world_size.", nullable=True),
         Column("host", pl.String, "host_name.", nullable=True),
         Column("backend", pl.String, "distributedInfo.backend.", nullable=True),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from fractions import Fraction
 from typing import Any, TypeVar
 
 import msgspec
 import polars as pl
 
 from netlab import __version__
-from netlab.attribute import pool, pooled_rows
+from netlab.attribute import Attribution
 from netlab.findings import Finding
 from netlab.issues import Issue
 from netlab.run import Run, RunFacts
@@ -19,7 +18,7 @@ from netlab.units import ms_from_ns
 from netlab.verdict.model import ClockSummary, FindingRow, RunSummary, Verdict
 from netlab.verdict.rows import Breakdown, RankRow, RankStepRow, SourceRow, StepRow
 
-__all__ = ["Judgement", "build_verdict", "totals_of"]
+__all__ = ["Judgement", "build_verdict"]
 
 Rows = Sequence[Mapping[str, Any]]
 _Row = TypeVar("_Row")
@@ -32,46 +31,29 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     cause: str
     headline: str
     findings: Sequence[Finding] = ()
-    by_group: Rows = ()
-    collectives: Rows = ()
-    instances: Rows = ()
-    p2p: Rows = ()
-    stragglers: Rows = ()
     hangs: Rows = ()
     links: Rows = ()
 
 
-def totals_of(run: Run, threshold: Fraction) -> Breakdown:
-    """Pooled figures of a run: over its common steps, or over the capture where it has no steps."""
-    if run.facts.window == "step":
-        frame = pool(pooled_rows(run.frame("breakdown")), [], threshold)
-    else:
-        frame = pool(run.frame("spans"), [], threshold, iteration=False)
-    return msgspec.convert(frame.row(0, named=True), Breakdown)
-
-
-def build_verdict(run: Run, threshold: Fraction, judgement: Judgement) -> Verdict:
+def build_verdict(run: Run, figures: Attribution, judgement: Judgement) -> Verdict:
     """Put the document together.
 
     Parameters
     ----------
     run
-        An analysed run: its tables include ``breakdown`` and ``spans``.
-    threshold
-        Limit of the network share.
+        The run, for its facts, sources, clocks and issues.
+    figures
+        Its attribution.
     judgement
-        Result of diagnosis and the rows of collectives, stragglers and links.
+        Result of diagnosis, and the rows of hangs and links.
     """
-    breakdown, spans = run.frame("breakdown"), run.frame("spans")
-    totals = totals_of(run, threshold)
-    by_step_window = run.facts.window == "step"
-    per_rank = pool(breakdown, ["rank", "device"], threshold) if by_step_window else pool(spans, ["rank", "device"], threshold, iteration=False)
+    totals = msgspec.convert(figures.totals, Breakdown)
     return Verdict(
         netlab_version=__version__,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         run=_summary(run),
         clock=_clock(run),
-        threshold=float(threshold),
+        threshold=float(figures.threshold),
         status=judgement.status,
         flagged=totals.flagged,
         cause=judgement.cause,
@@ -79,17 +61,20 @@ def build_verdict(run: Run, threshold: Fraction, judgement: Judgement) -> Verdic
         split=totals.split,
         basis=totals.basis,
         totals=totals,
-        by_rank=_rows(per_rank, RankRow),
-        by_step=_rows(pool(breakdown, ["window", "step"], threshold), StepRow) if by_step_window else [],
-        by_rank_step=_rows(pool(breakdown, ["rank", "window", "step", "device"], threshold), RankStepRow) if by_step_window else [],
-        span=_rows(pool(spans, ["rank", "device"], threshold), RankRow),
+        by_rank=_rows(figures.by_rank, RankRow),
+        by_step=_rows(figures.by_step, StepRow),
+        by_rank_step=_rows(figures.by_rank_step, RankStepRow),
+        span=_rows(figures.span, RankRow),
         findings=[FindingRow.of(finding) for finding in judgement.findings],
         issues=_issues(run.frame("issues")),
-        **{name: _converted(name, getattr(judgement, name)) for name in _ROW_LISTS},
+        by_group=_converted("by_group", figures.group_rows()),
+        collectives=_converted("collectives", figures.collective_rows()),
+        instances=_converted("instances", figures.instance_rows()),
+        p2p=_converted("p2p", figures.p2p_rows()),
+        stragglers=_converted("stragglers", figures.straggler_rows()),
+        hangs=_converted("hangs", judgement.hangs),
+        links=_converted("links", judgement.links),
     )
-
-
-_ROW_LISTS = ("by_group", "collectives", "instances", "p2p", "stragglers", "hangs", "links")
 
 
 def _converted(name: str, rows: Rows) -> Any:

@@ -1,0 +1,111 @@
+"""From a run to its verdict: attribution, findings, judgement, document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import msgspec
+
+from netlab.attribute import Attribution, attribution, input_marks
+from netlab.config import Config, Settings
+from netlab.diagnose import judge
+from netlab.errors import RunError
+from netlab.findings import findings_frame
+from netlab.issues import Issue, issues_frame
+from netlab.pipeline.ingest import Progress
+from netlab.pipeline.stages import ingest_inputs, open_run, run_name, stored_run
+from netlab.run import Run, RunFacts
+from netlab.schema.timeline import TIMELINE_TABLES
+from netlab.verdict.build import Judgement, build_verdict
+from netlab.verdict.model import Verdict
+
+__all__ = ["Analysis", "analyse", "analyse_run", "ingest_run", "rejected_verdict"]
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """A run with its analysis tables, and the verdict on it."""
+
+    run: Run
+    verdict: Verdict
+
+
+def analyse(
+    paths: Sequence[Path],
+    settings: Settings,
+    *,
+    store: Path | None = None,
+    workers: int = 1,
+    scheduler: str | None = None,
+    progress: Progress | None = None,
+) -> Analysis:
+    """Read, align, attribute and judge what lies under the paths."""
+    run = stored_run(paths)
+    if run is None:
+        ingested = ingest_inputs(paths, store=store, workers=workers, scheduler=scheduler, progress=progress)
+        run = open_run(ingested, settings, run_name(paths, settings.config))
+    return analyse_run(run, settings.config.threshold)
+
+
+def analyse_run(run: Run, threshold: Fraction) -> Analysis:
+    """Attribute and judge an opened run; the result's run holds ``breakdown``, ``spans`` and ``findings`` too."""
+    figures = _figures(run, threshold)
+    judgement = _judgement(run, figures)
+    verdict = build_verdict(run, figures, judgement)
+    tables = {"breakdown": figures.breakdown, "spans": figures.spans, "findings": findings_frame(judgement.findings)}
+    return Analysis(run.with_frames(tables), verdict)
+
+
+def _figures(run: Run, threshold: Fraction) -> Attribution:
+    links = run.manifest.config.links
+    declared = {"intra_node": links.intra_node_gbps, "inter_node": links.inter_node_gbps}
+    return attribution(
+        {table.name: run.frame(table.name) for table in TIMELINE_TABLES},
+        threshold=threshold,
+        window=run.facts.window,
+        declared_gbps={layer: rate for layer, rate in declared.items() if rate is not None},
+        speed_tests=run.frame("link_speed_tests"),
+        inputs=input_marks(run.frame("annotations"), run.frame("trace_files"), run.frame("clocks")),
+    )
+
+
+def _judgement(run: Run, figures: Attribution) -> Judgement:
+    return judge(figures, run.facts)
+
+
+def ingest_run(
+    paths: Sequence[Path],
+    settings: Settings,
+    store: Path,
+    *,
+    workers: int = 1,
+    scheduler: str | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Read and align a run and store its tables in a folder; parsed files stay in the cache."""
+    ingested = ingest_inputs(paths, workers=workers, scheduler=scheduler, progress=progress)
+    run = open_run(ingested, settings, run_name(paths, settings.config))
+    return run.save(store)
+
+
+def rejected_verdict(paths: Sequence[Path], settings: Settings, store: Path | None, error: RunError) -> Verdict:
+    """The document of inputs that cannot be read or cannot be one run: null figures, the sources, and the reason as an issue."""
+    config = settings.config
+    name = run_name(paths, config)
+    issues = []
+    frames = {}
+    try:
+        ingested = ingest_inputs(paths, store=store)
+        frames["sources"] = ingested.raw.sources
+        issues += ingested.raw.issues
+    except RunError:
+        pass  # there is no file at all: the reason below says it
+    code, separator, _ = str(error).partition(": ")
+    known = code if separator and code.isupper() else "NO_INPUT"
+    issues.append(Issue(code=known, severity="error", message=str(error)))
+    run = Run.from_frames({**frames, "issues": issues_frame(issues)}, RunFacts(name=name, world_size=config.run.world_size), config)
+    judgement = Judgement(status="inconclusive", cause="unknown", headline=str(error))
+    return build_verdict(run, _figures(run, config.threshold), judgement)

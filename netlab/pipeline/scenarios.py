@@ -1,0 +1,42 @@
+"""What-if in the pipeline: which scenarios, on which run, and their rows in the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from netlab.pipeline.analysis import Analysis
+from netlab.pipeline.inputs import input_folders
+from netlab.run import Run
+from netlab.whatif import Scenario, WhatIf, load_scenarios, what_if
+
+__all__ = ["answer_scenarios", "find_scenarios", "with_what_if"]
+
+
+def find_scenarios(paths: Sequence[Path], given: Path | None) -> tuple[Scenario, ...] | None:
+    """Scenarios of a file: the given one, else scenarios.toml beside the inputs; None means the built-in set.
+
+    Raises
+    ------
+    ScenarioError
+        If the file is wrong.
+    """
+    if given is not None:
+        return load_scenarios(given)
+    beside = [folder / "scenarios.toml" for folder in input_folders(paths) if (folder / "scenarios.toml").is_file()]
+    return load_scenarios(beside[0]) if beside else None
+
+
+def answer_scenarios(run: Run, scenarios: Sequence[Scenario] | None) -> WhatIf:
+    """Answer scenarios with the rates, price and threshold that the run was opened with."""
+    config = run.manifest.config
+    return what_if(run, scenarios, threshold=config.threshold, price_per_gpu_hour=config.run.price_per_gpu_hour, links=config.links)
+
+
+def with_what_if(analysis: Analysis, paths: Sequence[Path]) -> Analysis:
+    """The analysis with what-if rows in its verdict and its tables."""
+    answers = answer_scenarios(analysis.run, find_scenarios(paths, None))
+    verdict = msgspec.structs.replace(analysis.verdict, what_if=answers.to_dict()["scenarios"])
+    return Analysis(analysis.run.with_frames({"scenarios": answers.table()}), verdict)
