@@ -1,0 +1,146 @@
+"""Samples that are no new reading: repeats of one instant, and polls that answered with old values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+__all__ = ["Samples", "distinct_instants", "stale_rows"]
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+#: A repeat that is followed by at least this multiple of the usual rate per missed poll was no idle interval.
+_CATCH_UP = 0.5
+#: More than line rate is impossible; the margin covers jitter of the time stamps.
+LINE_RATE_MARGIN = 1.05
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Columns of sorted samples as arrays. ``first`` marks the first row of each series, ``speed_gbps`` is NaN where unknown."""
+
+    ts_ns: Ints
+    value: NDArray[np.uint64]
+    first: Bools
+    is_bytes: Bools
+    on_grid: Bools
+    device: Ints
+    port: Ints
+    speed_gbps: NDArray[np.float64]
+
+    def take(self, rows: Bools) -> Samples:
+        """Some of the rows; the first kept row of a series becomes its first."""
+        series = np.cumsum(self.first)[rows]
+        first = np.ones(len(series), np.bool_)
+        first[1:] = series[1:] != series[:-1]
+        return Samples(
+            self.ts_ns[rows],
+            self.value[rows],
+            first,
+            self.is_bytes[rows],
+            self.on_grid[rows],
+            self.device[rows],
+            self.port[rows],
+            self.speed_gbps[rows],
+        )
+
+
+def distinct_instants(samples: Samples) -> tuple[Bools, Bools, Bools]:
+    """Which rows to keep (the last of each instant of a series), and for the kept ones whether they repeat and whether the repeats differ."""
+    count = len(samples.ts_ns)
+    again = np.zeros(count, np.bool_)
+    again[1:] = ~samples.first[1:] & (samples.ts_ns[1:] == samples.ts_ns[:-1])
+    if not again.any():
+        return np.ones(count, np.bool_), np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+    differs = np.zeros(count, np.int64)
+    differs[1:] = again[1:] & (samples.value[1:] != samples.value[:-1])
+    starts = np.flatnonzero(~again)
+    keep = np.append(~again[1:], True)
+    return keep, np.add.reduceat(again.astype(np.int64), starts) > 0, np.add.reduceat(differs, starts) > 0
+
+
+def stale_rows(samples: Samples) -> Bools:
+    """Rows that repeat an old reading and should be left out, so that their interval joins the next.
+
+    A poll is stale when every byte counter of its unit repeats exactly, they moved before, and they move afterwards; the unit is the device,
+    or on the grid of a Prometheus range query the port (targets are scraped apart, and a missed scrape is filled with the last value). Off
+    the grid, where an idle interval looks the same, the repeat must be followed by a catch-up: at least 1.5 times the usual rate, or more
+    than the line can carry. A grid finer than the scrapes repeats every value; runs of the usual length are then one reading.
+    """
+    count = len(samples.ts_ns)
+    none = np.zeros(count, np.bool_)
+    repeat = np.zeros(count, np.bool_)
+    repeat[1:] = ~samples.first[1:] & (samples.value[1:] == samples.value[:-1])
+    if not (repeat & samples.is_bytes).any():
+        return none
+    delta = np.zeros(count, np.float64)
+    grown = np.zeros(count, np.bool_)
+    grown[1:] = ~samples.first[1:] & (samples.value[1:] > samples.value[:-1])
+    delta[1:] = np.where(grown[1:], (samples.value[1:] - samples.value[:-1]).astype(np.float64), 0.0)
+    unit = np.where(samples.on_grid, samples.port, -1)
+    rows = np.flatnonzero(samples.is_bytes & ~samples.first)
+    bits_per_ns = np.zeros(count)
+    bits_per_ns[1:] = delta[1:] * 8 / np.maximum(samples.ts_ns[1:] - samples.ts_ns[:-1], 1)
+    frame = pl.DataFrame(
+        {
+            "device": samples.device[rows],
+            "unit": unit[rows],
+            "ts_ns": samples.ts_ns[rows],
+            "repeat": repeat[rows],
+            "rate": bits_per_ns[rows],
+            "impossible": bits_per_ns[rows] > LINE_RATE_MARGIN * samples.speed_gbps[rows],
+            "grid": samples.on_grid[rows],
+        }
+    )
+    polls = frame.group_by("device", "unit", "ts_ns").agg(
+        pl.col("repeat").all(), pl.col("rate").sum(), pl.col("impossible").any(), pl.col("grid").all()
+    )
+    polls = polls.sort("device", "unit", "ts_ns")
+    stale = polls.filter(_stale_polls(polls))
+    if stale.is_empty():
+        return none
+    marks = pl.DataFrame({"device": samples.device, "unit": unit, "ts_ns": samples.ts_ns}).join(
+        stale.select("device", "unit", "ts_ns", pl.lit(True).alias("stale")),
+        on=["device", "unit", "ts_ns"],
+        how="left",
+        maintain_order="left",
+    )
+    return repeat & marks["stale"].fill_null(False).to_numpy()
+
+
+def _stale_polls(polls: pl.DataFrame) -> NDArray[np.bool_]:
+    """Which polls of a sorted (device, unit, ts_ns) table are stale."""
+    device, unit = polls["device"].to_numpy(), polls["unit"].to_numpy()
+    repeat, rate = polls["repeat"].to_numpy(), polls["rate"].to_numpy()
+    impossible, grid = polls["impossible"].to_numpy(), polls["grid"].to_numpy()
+    result = np.zeros(len(repeat), np.bool_)
+    border = np.ones(len(repeat), np.bool_)
+    border[1:] = (device[1:] != device[:-1]) | (unit[1:] != unit[:-1])
+    moved = ~repeat
+    # Each run is one moving poll and the repeats after it.
+    starts = np.flatnonzero(moved | border)
+    lengths = np.diff(np.append(starts, len(repeat)))
+    unit_of_run = np.cumsum(border)[starts]
+    for number in np.unique(unit_of_run[lengths > 1]):
+        runs = np.flatnonzero(unit_of_run == number)
+        usual = max(1, int(np.median(lengths[runs]))) if grid[starts[runs[0]]] else 1
+        for run in runs[lengths[runs] > 1]:
+            start, length = starts[run], lengths[run]
+            zeros = np.arange(start + 1, start + length)
+            following = run + 1 if run + 1 < len(starts) and unit_of_run[run + 1] == number else None
+            if usual > 1:
+                late = np.arange(1, length) % usual if length > 2 * usual else np.ones(length - 1)
+                result[zeros[late != 0]] = True
+            if following is None or not moved[start]:
+                continue
+            after = starts[following]
+            around = [rate[start]] if rate[start] > 0 else []
+            if after + 1 < len(rate) and not border[after + 1] and moved[after + 1]:
+                around.append(rate[after + 1])
+            caught_up = bool(around) and rate[after] >= (1 + _CATCH_UP * (length - 1)) * float(np.mean(around))
+            if impossible[after] or caught_up or (grid[start] and length <= 2 * usual):
+                result[zeros] = True
+    return result

@@ -1,0 +1,181 @@
+"""What NCCL's logs and dumps say about ranks: where each runs, how groups are connected, and which collective hangs."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import polars as pl
+
+from netlab.attribute.hangs import hangs
+from netlab.issues import Issue
+from netlab.schema.nccl_structure import RANK_PLACES
+
+__all__ = ["group_links", "hangs", "log_world_size", "nccl_issues", "rank_hosts", "rank_places"]
+
+#: A line rate or busbw that a transport cannot exceed is not told by a log; these names only order transports from fast to slow.
+_SLOWNESS = {"P2P": 0, "NVLS": 0, "SHM": 1, "COLLNET": 2, "NET": 3}
+
+
+def log_world_size(communicators: pl.DataFrame, flight: pl.DataFrame | None = None) -> int | None:
+    """Ranks of the job as logs and dumps tell it: the largest communicator, or the largest group of a dump. None if neither says.
+
+    >>> log_world_size(pl.DataFrame({"nranks": [2, 8]}))
+    8
+    """
+    sizes = [value for value in communicators["nranks"].to_list() if value] if "nranks" in communicators.columns else []
+    if flight is not None and not flight.is_empty():
+        listed = [group for group in flight["group"].drop_nulls().unique().to_list() if _is_list(group)]
+        sizes += [len(group.split(",")) for group in listed]
+        ranks = flight["rank"].drop_nulls()
+        sizes += [int(ranks.max()) + 1] if len(ranks) and not listed else []  # type: ignore[arg-type]
+    return max(sizes, default=None)
+
+
+def _is_list(group: str) -> bool:
+    return all(part.isdigit() for part in group.split(","))
+
+
+def rank_hosts(communicators: pl.DataFrame) -> dict[int, str]:
+    """Global rank to host, from logs.
+
+    >>> rank_hosts(pl.DataFrame({"global_rank": [1, 0], "host": ["nodeb", "nodea"]}))
+    {0: 'nodea', 1: 'nodeb'}
+    """
+    known = communicators.select("global_rank", "host").drop_nulls().unique().sort("global_rank", "host")
+    return dict(zip(known["global_rank"].to_list(), known["host"].to_list(), strict=True))
+
+
+def rank_places(communicators: pl.DataFrame, connections: pl.DataFrame) -> pl.DataFrame:
+    """Where each rank runs and which NIC carries most of its connections.
+
+    Parameters
+    ----------
+    communicators, connections
+        Tables of the run. A rank whose host is not told is left out, never guessed.
+
+    Returns
+    -------
+    ``RANK_PLACES``. ``local_rank`` is the one that NCCL prints, else the place among the ranks of the host by CUDA device.
+    """
+    known = communicators.filter(pl.col("global_rank").is_not_null())
+    if known.is_empty():
+        return RANK_PLACES.empty()
+    one = known.sort("nranks", "complete", descending=True, nulls_last=True).group_by("global_rank", maintain_order=True).agg(
+        *(pl.col(name).drop_nulls().first() for name in ("host", "local_rank", "cuda_device", "bus_id", "nccl_version"))
+    )  # fmt: skip
+    order = one.sort("host", "cuda_device", "global_rank").with_columns(place=pl.int_range(pl.len()).over("host"))
+    full = pl.col("local_rank").is_not_null().all().over("host")
+    order = order.with_columns(local_rank=pl.when(full).then("local_rank").otherwise(pl.when(pl.col("host").is_not_null()).then("place")))
+    nics = _nics(connections)
+    shaped = order.rename({"global_rank": "rank"}).join(nics, on="rank", how="left")
+    return RANK_PLACES.validate(RANK_PLACES.conform(shaped))
+
+
+def _nics(connections: pl.DataFrame) -> pl.DataFrame:
+    """Most used NIC and network of each global rank; the owner of an edge is the side that printed it."""
+    owner = pl.when(pl.col("side") == "receive").then("dst_global").otherwise("src_global")
+    uses = connections.filter(pl.col("transport") == "NET").with_columns(rank=owner).drop_nulls(["rank", "nic"])
+    if uses.is_empty():
+        return pl.DataFrame(schema={"rank": pl.Int64, "nic": pl.String, "network": pl.String})
+    counted = uses.group_by("rank", "nic", "network").len().sort(["rank", "len", "nic"], descending=[False, True, False])
+    return counted.unique("rank", keep="first", maintain_order=True).select("rank", "nic", "network")
+
+
+def group_links(communicators: pl.DataFrame, connections: pl.DataFrame) -> pl.DataFrame:
+    """Transports of every communicator whose members' global ranks are known, one row per group of ranks.
+
+    Returns
+    -------
+    ``group`` (sorted global ranks as text), ``comm_id``, ``layer`` (intra_node if every member is on one host, inter_node if not, null if
+    a host is unknown), ``transport`` (the slowest that connects members), ``network`` (the one most used between hosts), ``connections``,
+    ``gdr_share``.
+    """
+    schema = {
+        "group": pl.String, "comm_id": pl.String, "layer": pl.String, "transport": pl.String, "network": pl.String, "connections": pl.Int64,
+        "gdr_share": pl.Float64,
+    }  # fmt: skip
+    rows = []
+    for (comm_id,), members in communicators.filter(pl.col("comm_id").is_not_null()).group_by(["comm_id"], maintain_order=True):
+        ranks, size = members["global_rank"].drop_nulls().unique().sort(), members["nranks"].max()
+        if not len(ranks) or len(ranks) != size:
+            continue
+        hosts = members["host"].drop_nulls().unique()
+        edges = connections.filter(pl.col("comm_id") == comm_id)
+        transports = sorted(edges["transport"].drop_nulls().unique().to_list(), key=lambda name: _SLOWNESS.get(name, 4))
+        net = edges.filter(pl.col("transport") == "NET")
+        networks = Counter(net["network"].drop_nulls().to_list()).most_common(1)
+        known = not members["host"].has_nulls()
+        layer = None if not known else "intra_node" if len(hosts) == 1 else "inter_node"
+        gdr = net["gdr"].drop_nulls()
+        rows.append((
+            ",".join(map(str, ranks.to_list())), comm_id, layer, transports[-1] if transports else None,
+            networks[0][0] if networks else None, edges.height, gdr.mean() if len(gdr) else None,
+        ))  # fmt: skip
+    return pl.DataFrame(rows, schema=schema, orient="row").sort("group", "comm_id")
+
+
+def nccl_issues(communicators: pl.DataFrame, flight: pl.DataFrame, ranks: pl.DataFrame | None = None) -> list[Issue]:
+    """What is missing or contradictory between logs, dumps and the timeline.
+
+    ``INIT_INCOMPLETE`` for a communicator that a rank began and did not finish, ``NO_LOG_FOR_RANK`` for members that no log shows,
+    ``RANK_DISAGREES`` where the timeline's host of a rank is not the log's.
+    """
+    issues = []
+    begun = communicators.filter(
+        ~pl.col("complete") & ~pl.col("ended").fill_null(False) & pl.col("rank").is_not_null() & pl.col("nranks").is_not_null()
+    )
+    for row in begun.iter_rows(named=True):
+        if row["pointer"] is None:
+            continue
+        message = (
+            f"{row['source']}: communicator {row['comm_id']} was begun by rank {row['rank']} of {row['nranks']} "
+            f"(process {row['pid']} on {row['host']}), but no Init COMPLETE follows; it hung or failed there, or the log ends early."
+        )
+        issues.append(Issue(code="INIT_INCOMPLETE", source=row["source"], line=row["line"], message=message))
+    issues += _absent(communicators) + _absent_dumps(flight)
+    if ranks is not None and not ranks.is_empty():
+        issues += _contradictions(communicators, ranks)
+    return issues
+
+
+def _absent(communicators: pl.DataFrame) -> list[Issue]:
+    """Members of the largest communicator that no log shows."""
+    known = communicators.filter(pl.col("comm_id").is_not_null() & pl.col("rank").is_not_null() & pl.col("pointer").is_not_null())
+    if known.is_empty():
+        return []
+    largest = known.filter(pl.col("nranks") == pl.col("nranks").max())
+    size, seen = int(largest["nranks"][0] or 0), set(largest["rank"].to_list())
+    missing = sorted(set(range(size)) - seen)
+    if not missing:
+        return []
+    text = ", ".join(map(str, missing[:20])) + (" ..." if len(missing) > 20 else "")
+    message = f"No NCCL log shows {len(missing)} of {size} ranks ({text}); what is said about hosts and NICs concerns the others only."
+    return [Issue(code="NO_LOG_FOR_RANK", severity="info", message=message)]
+
+
+def _absent_dumps(flight: pl.DataFrame) -> list[Issue]:
+    if flight.is_empty():
+        return []
+    seen = set(flight["rank"].drop_nulls().to_list())
+    members = {
+        int(rank) for group in flight["group"].unique().to_list() if group and _is_list(group) and "," in group for rank in group.split(",")
+    }
+    missing = sorted(members - seen)
+    if not missing or not seen:
+        return []
+    text = ", ".join(map(str, missing[:20])) + (" ..." if len(missing) > 20 else "")
+    message = f"No flight-recorder dump of ranks {text}; whether they joined a collective is told only as far as other ranks show it."
+    return [Issue(code="NO_LOG_FOR_RANK", severity="info", message=message)]
+
+
+def _contradictions(communicators: pl.DataFrame, ranks: pl.DataFrame) -> list[Issue]:
+    logged = rank_hosts(communicators)
+    traced = {row["rank"]: row["host"] for row in ranks.iter_rows(named=True) if row["host"]}
+    return [
+        Issue(
+            code="RANK_DISAGREES",
+            message=f"Rank {rank} ran on {traced[rank]} by its trace, on {host} by its NCCL log; are both of one run?",
+        )
+        for rank, host in sorted(logged.items())
+        if rank in traced and traced[rank].split(".")[0] != host
+    ]

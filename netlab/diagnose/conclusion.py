@@ -1,0 +1,141 @@
+"""Status, cause and headline of a run, from its shares and its findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from netlab.diagnose.findings import diagnose
+from netlab.diagnose.host import unqueued_share
+from netlab.diagnose.limits import IDLE_SHARE
+from netlab.diagnose.shares import blamed_rank, comm_above, main_layer, percent, wait_cause
+from netlab.diagnose.timeline import Timeline, layer_cause, name_ranks, pooled_waits
+from netlab.findings import Finding, ranked
+from netlab.run import RunFacts
+from netlab.units import format_percent
+
+__all__ = ["Conclusion", "conclude", "judge"]
+
+_WEIGHTY = ("critical", "warning")
+_LAYERS = {"fabric": " on the fabric between hosts", "intra_node": " inside hosts"}
+
+
+class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
+    """``status`` is pass, warn, flagged or inconclusive; ``cause`` none, fabric, intra_node, straggler, schedule, host or unknown."""
+
+    status: str
+    flagged: bool
+    cause: str
+    headline: str
+    findings: list[Finding] = []
+
+
+def judge(timeline: Timeline, facts: RunFacts, more: Iterable[Finding] = ()) -> Conclusion:
+    """Findings of a timeline and of other evidence, ranked, and what the run comes to.
+
+    Parameters
+    ----------
+    timeline
+        Result of `netlab.attribute.attribution`.
+    facts
+        Of the run.
+    more
+        Findings from logs, dumps and counters.
+    """
+    findings = ranked([*diagnose(timeline), *more])
+    return msgspec.structs.replace(conclude(timeline, findings, facts), findings=findings)
+
+
+def conclude(timeline: Timeline | None, findings: Sequence[Finding], facts: RunFacts) -> Conclusion:
+    """What the run comes to.
+
+    Parameters
+    ----------
+    timeline
+        None where no trace gave a share (logs, dumps or counters alone).
+    findings
+        All findings of the run, ranked.
+    facts
+        For the ranks that are missing.
+    """
+    weighty = [finding for finding in findings if finding.severity in _WEIGHTY]
+    if timeline is None or timeline.totals["network_share"] is None:
+        status = "warn" if weighty else "inconclusive"
+        cause = next((finding.cause for finding in weighty if finding.cause != "none"), "unknown")
+        head = (
+            f"{weighty[0].title}; no trace gives a share of the network"
+            if weighty
+            else "No share can be given: no trace has device activity in a step"
+        )
+        return Conclusion(status=status, flagged=False, cause=cause, headline=_sentence(head))
+    flagged = bool(timeline.totals["flagged"])
+    status = "flagged" if flagged else "warn" if weighty or comm_above(timeline) else "pass"
+    cause = _cause(timeline, weighty, status)
+    return Conclusion(status=status, flagged=flagged, cause=cause, headline=_sentence(_headline(timeline, weighty, facts, status, cause)))
+
+
+def _cause(timeline: Timeline, weighty: Sequence[Finding], status: str) -> str:
+    """The first rule of docs/methods.md, section Cause, that holds."""
+    if timeline.totals["flagged"]:
+        return layer_cause(main_layer(timeline)) if timeline.totals["flag_certain"] else "unknown"
+    if _waits(timeline):
+        return wait_cause(timeline)
+    idle = unqueued_share(timeline)
+    if idle is not None and idle > IDLE_SHARE:
+        return "host"
+    named = next((finding.cause for finding in weighty if finding.cause not in ("none", "unknown")), None)
+    return named or ("none" if status == "pass" else "unknown")
+
+
+def _waits(timeline: Timeline) -> bool:
+    pooled = timeline.pooled
+    return comm_above(timeline) and int(pooled["exposed_wait_ns"].sum()) > int(pooled["exposed_transfer_ns"].sum())
+
+
+def _headline(timeline: Timeline, weighty: Sequence[Finding], facts: RunFacts, status: str, cause: str) -> str:
+    totals = timeline.totals
+    limit = format_percent(float(timeline.threshold)).replace(".0 %", " %")
+    network, comm = percent(totals["network_share"]), percent(totals["comm_share"])
+    if status == "flagged" and totals["basis"] == "communication":
+        return (
+            f"Communication share {network} is above {limit}: at most that is network, because waiting cannot be told from transfer"
+            f"{_missing(facts)}"
+        )
+    if status == "flagged":
+        sure = "" if totals["flag_certain"] else f", but it may be as low as {percent(totals['network_share_low'])}"
+        return f"Network share {network} is above {limit}: data moves{_LAYERS.get(cause, '')} while no compute runs{sure}"
+    if _waits(timeline):
+        return f"{_waiting(timeline, cause)}: {comm} of the step is exposed communication, but only {network} is transfer"
+    share = f"network share {network} is not above {limit}"
+    if totals["basis"] == "communication":
+        share = f"communication share {network} is not above {limit}{_missing(facts)}"
+    if cause == "host" and (idle := unqueued_share(timeline)) is not None and idle > IDLE_SHARE:
+        return f"The GPUs wait for their hosts {percent(idle)} of the step; {share}"
+    if comm_above(timeline):
+        return f"Exposed communication takes {comm} of the step, partly waiting; {share}"
+    if weighty:
+        return f"{weighty[0].title}; {share}"
+    return f"{share[0].upper()}{share[1:]}, and nothing of weight was found"
+
+
+def _waiting(timeline: Timeline, cause: str) -> str:
+    waits = pooled_waits(timeline)
+    if cause == "schedule":
+        return "Mostly waiting for the pipeline schedule"
+    rank = blamed_rank(waits.filter(waits["cause"] == "straggler") if cause == "straggler" else waits)
+    whom = "Mostly waiting" if rank is None else f"Mostly waiting for rank {rank}"
+    return f"{whom}, which slow transfer{_LAYERS[cause]} holds up" if cause in _LAYERS else whom
+
+
+def _missing(facts: RunFacts) -> str:
+    missing = facts.missing_ranks
+    if not missing:
+        return ""
+    if len(missing) > 8:
+        return f" ({len(missing)} of {facts.world_size} ranks are missing)"
+    return f" ({name_ranks(missing)} {'is' if len(missing) == 1 else 'are'} missing)"
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(".") else f"{text}."

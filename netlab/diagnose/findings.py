@@ -1,0 +1,35 @@
+"""All findings that the timeline gives."""
+
+from __future__ import annotations
+
+from netlab.diagnose import bandwidth, host, lateness, overlap, shares
+from netlab.diagnose.timeline import Timeline
+from netlab.findings import Finding, ranked
+
+__all__ = ["diagnose"]
+
+_RULES = (
+    shares.network_share,
+    shares.mostly_waiting,
+    lateness.stragglers,
+    lateness.slow_transfer_elsewhere,
+    lateness.pipeline_bubble,
+    host.host_bound,
+    host.host_copies,
+    overlap.no_overlap,
+    overlap.change_point,
+    bandwidth.low_bandwidth,
+    bandwidth.above_line_rate,
+    bandwidth.unmatched_messages,
+)
+
+
+def diagnose(timeline: Timeline) -> list[Finding]:
+    """Findings about the timeline of a run, ranked by the time they cost.
+
+    Parameters
+    ----------
+    timeline
+        Result of `netlab.attribute.attribution`.
+    """
+    return ranked(finding for rule in _RULES for finding in rule(timeline))

@@ -1,0 +1,185 @@
+"""Findings about the shares of the step: transfer above the threshold, or mostly waiting."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from netlab.diagnose.limits import OWN_DESIGN
+from netlab.diagnose.timeline import Timeline, cost_ms, layer_cause, name_numbers, name_ranks, pooled_waits
+from netlab.findings import Finding, Subject
+from netlab.units import format_ms, format_percent, share_above
+
+__all__ = ["blamed_rank", "comm_above", "main_layer", "mostly_waiting", "network_share", "percent", "wait_cause"]
+
+
+def percent(share: float | None) -> str:
+    """A share with as many digits as it takes not to print an excess as equality (25.000625 % above 25 %).
+
+    >>> percent(0.3), percent(0.25000625)
+    ('30.0 %', '25.0006 %')
+    """
+    for digits in (1, 2, 3, 4, 6):
+        text = format_percent(share, digits)
+        if share is None or abs(float(text.split()[0]) / 100 - share) <= abs(share) * 1e-6 or abs(share - 0.25) > 0.001:
+            return text
+    return format_percent(share, 6)
+
+
+def main_layer(timeline: Timeline) -> str | None:
+    """The layer that holds most exposed transfer: inter_node, intra_node or unplaced; None without any."""
+    names = ("inter_node", "intra_node", "unplaced")
+    sums = {name: int(timeline.pooled[f"exposed_transfer_{name}_ns"].sum()) for name in names}
+    best = max(names, key=lambda name: sums[name])
+    return best if sums[best] > 0 else None
+
+
+def comm_above(timeline: Timeline) -> bool:
+    """Exposed communication is strictly above the threshold, decided in integers."""
+    pooled = timeline.pooled
+    return bool(pooled.height) and share_above(int(pooled["exposed_comm_ns"].sum()), int(pooled["step_ns"].sum()), timeline.threshold)
+
+
+def network_share(timeline: Timeline) -> list[Finding]:
+    """NETWORK_SHARE: of the totals, or of single steps or ranks where the totals stay below."""
+    totals, limit = timeline.totals, format_percent(float(timeline.threshold)).replace(".0 %", " %")
+    steps = timeline.by_step.filter("flagged")
+    ranks = timeline.by_rank.filter("flagged")
+    if not totals["flagged"]:
+        return _partial(timeline, steps, ranks, limit)
+    layer = main_layer(timeline)
+    where = {"inter_node": " on the fabric between hosts", "intra_node": " inside hosts"}.get(layer or "", "")
+    certain, upper = totals["flag_certain"], totals["basis"] == "communication"
+    title = f"Network share {percent(totals['network_share'])} is above {limit}{where}"
+    if upper:
+        title = f"Network share is at most {percent(totals['network_share'])}, above {limit}, but waiting cannot be told from transfer"
+    low, high = format_percent(totals["network_share_low"]), format_percent(totals["network_share_high"])
+    detail = (
+        f"Transfer that no compute covers takes {percent(totals['network_share'])} of the pooled step (between {low} and {high}); "
+        f"the threshold is {limit}, strictly. Split: {totals['split']}."
+    )
+    action = (
+        "Record all ranks (netlab.capture on every rank), so that waiting and transfer can be told apart."
+        if upper
+        else "Look at by_group and collectives for the group with the most exposed transfer, then at its bus bandwidth against the link."
+    )
+    return [
+        Finding(
+            code="NETWORK_SHARE",
+            title=title,
+            detail=detail,
+            action=action,
+            source=OWN_DESIGN,
+            severity="critical" if certain else "warning",
+            subject=Subject(ranks=sorted(set(ranks["rank"].to_list())), steps=sorted(set(steps["step"].to_list()))),
+            evidence=[{name: totals[name] for name in ("network_share", "network_share_low", "network_share_high", "comm_share", "basis")}],
+            time_lost_ms=None if upper else totals["exposed_transfer_ms"],
+            cause=layer_cause(layer) if certain else "unknown",
+            symptom=True,
+        )
+    ]
+
+
+def _partial(timeline: Timeline, steps: pl.DataFrame, ranks: pl.DataFrame, limit: str) -> list[Finding]:
+    if not steps.height and not ranks.height:
+        return []
+    total = percent(timeline.totals["network_share"])
+    rows, numbers = (steps, steps["step"].to_list()) if steps.height else (ranks, ranks["rank"].to_list())
+    kind = ("step" if len(numbers) == 1 else "steps") if steps.height else ("rank" if len(numbers) == 1 else "ranks")
+    subject = Subject(steps=sorted(set(numbers))) if steps.height else Subject(ranks=sorted(set(numbers)))
+    worst = rows.sort("network_share", descending=True).row(0, named=True)
+    which = name_numbers(numbers)
+    return [
+        Finding(
+            code="NETWORK_SHARE",
+            title=f"Network share is above {limit} in {kind} {which}, and {total} overall",
+            detail=f"The worst has {percent(worst['network_share'])}; the threshold is {limit}, strictly. The run is not flagged.",
+            action=f"Compare {kind} {which} with the others: bytes, groups and transfer of their instances.",
+            source=OWN_DESIGN,
+            severity="warning" if steps.height and worst["flag_certain"] else "info",
+            subject=subject,
+            evidence=[{name: row[name] for name in (kind.rstrip("s"), "network_share")} for row in rows.head(20).iter_rows(named=True)],
+            symptom=True,
+        )
+    ]
+
+
+def wait_cause(timeline: Timeline) -> str:
+    """What delayed those that were waited for, by exposed waiting: straggler, schedule, fabric, intra_node or unknown."""
+    waits = pooled_waits(timeline)
+    if not waits.height:
+        return "unknown"
+    named = pl.when(pl.col("cause") == "transfer").then(pl.col("layer").replace_strict(_LAYERS, default="unknown", return_dtype=pl.String))
+    sums = (
+        waits.group_by(word=named.otherwise("cause")).agg(pl.col("exposed_ns").sum()).sort("exposed_ns", "word", descending=[True, False])
+    )
+    return str(sums["word"][0])
+
+
+_LAYERS = {"inter_node": "fabric", "intra_node": "intra_node"}
+
+
+def blamed_rank(waits: pl.DataFrame) -> int | None:
+    """The rank for which most was waited, by first cause where that is known."""
+    whom = pl.col("root_rank").fill_null(pl.col("last_rank"))
+    sums = waits.with_columns(whom=whom).drop_nulls("whom").group_by("whom").agg(pl.col("exposed_ns").sum())
+    if not sums.height:
+        return None
+    return int(sums.sort("exposed_ns", "whom", descending=[True, False])["whom"][0])
+
+
+def mostly_waiting(timeline: Timeline) -> list[Finding]:
+    """MOSTLY_WAITING: communication above the threshold while the network share is not."""
+    totals = timeline.totals
+    if totals["flagged"] or not comm_above(timeline):
+        return []
+    waits = pooled_waits(timeline)
+    cause, limit = wait_cause(timeline), format_percent(float(timeline.threshold)).replace(".0 %", " %")
+    waiting = int(timeline.pooled["exposed_wait_ns"].sum()) > int(timeline.pooled["exposed_transfer_ns"].sum())
+    rank = blamed_rank(waits.filter(pl.col("cause") == "straggler") if cause == "straggler" else waits)
+    comm, network = percent(totals["comm_share"]), percent(totals["network_share"])
+    if not waiting:
+        title = (
+            f"Exposed communication takes {comm} of the step, {network} of it transfer: neither transfer nor waiting alone is above {limit}"
+        )
+    elif cause == "schedule":
+        title = f"Mostly waiting for the pipeline schedule: {comm} of the step is communication, {network} is transfer"
+    elif rank is None:
+        title = f"Mostly waiting: {comm} of the step is communication, {network} is transfer"
+    else:
+        title = f"Mostly waiting for rank {rank}: {comm} of the step is communication, {network} is transfer"
+    main = _main_waits(waits, cause, rank)
+    by_rank = waits.group_by("rank").agg(pl.col("exposed_ns").sum()).sort("exposed_ns", "rank", descending=[True, False])
+    return [
+        Finding(
+            code="MOSTLY_WAITING",
+            title=title,
+            detail=(
+                f"Waiting for late members takes {percent(totals['wait_share'])} of the pooled step and transfer {network}; "
+                f"communication is above the threshold of {limit}, the network share is not. A faster network removes none of the waiting."
+            ),
+            action=(
+                f"Find out what holds {name_ranks([rank])} up before its collectives."
+                if rank is not None and cause == "straggler"
+                else "Look at the instances with the longest waits and at what delayed their last members."
+            ),
+            source=OWN_DESIGN,
+            severity="warning",
+            subject=Subject(ranks=[rank] if rank is not None and waiting else []),
+            evidence=[{"rank": name, "exposed_wait_ms": format_ms(ns / 1e6)} for name, ns in by_rank.head(8).iter_rows()],
+            time_lost_ms=cost_ms(timeline, main) if main.height else None,
+            cause=cause if waiting else "unknown",
+            symptom=True,
+        )
+    ]
+
+
+def _main_waits(waits: pl.DataFrame, cause: str, rank: int | None) -> pl.DataFrame:
+    """The waits that the finding about the cause is made from, so that both lose the same time and stand together."""
+    if cause == "schedule":
+        return waits.filter(pl.col("cause") == "schedule")
+    if cause in ("fabric", "intra_node"):
+        moved = waits.filter(pl.col("cause") == "transfer")
+        sums = moved.group_by("culprit_group").agg(pl.col("exposed_ns").sum()).sort("exposed_ns", "culprit_group", descending=[True, False])
+        return moved.filter(pl.col("culprit_group") == sums["culprit_group"][0])
+    mine = waits.filter(pl.col("root_rank").fill_null(pl.col("last_rank")) == rank) if rank is not None else waits
+    return mine.filter(pl.col("cause") == "straggler") if cause == "straggler" else mine
