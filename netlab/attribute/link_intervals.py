@@ -206,7 +206,7 @@ def _too_fast(samples: Samples, end: Ints, t0: Ints, t1: Ints, delta: Ints, know
 
 
 def _mark_gaps(at_end: pl.DataFrame, dt: Ints, mask: Ints) -> None:
-    """Flag holes: longer than three usual polls of the same metric on the same device; usual is the lower median, so that two differ too."""
+    """Flag holes: longer than three usual polls of a metric on a device; usual is the lower median, so that two polls differ too."""
     if dt.max() <= _GAP_POLLS * dt.min():
         return
     polls = at_end.select("device", "metric", pl.Series("dt", dt))

@@ -56,38 +56,59 @@ def _at(ns: int) -> str:
 def _reset(device: str, part: pl.DataFrame, resets: Resets) -> Issue:
     clock = resets.clock(device)
     why = _CLOCK_WORDS[clock] if clock else "cleared, or the device or its agent restarted"
-    message = f"{device}: counters were reset between {_at(part['t0_ns'][0])} and {_at(part['t1_ns'][0])} ({_where(part)}; {why}); growth in {part.height} intervals is unknown."
+    message = (
+        f"{device}: counters were reset between {_at(part['t0_ns'][0])} and {_at(part['t1_ns'][0])} ({_where(part)}; {why}); "
+        f"growth in {part.height} intervals is unknown."
+    )
     return Issue(code="COUNTER_RESET", message=message)
 
 
 def _wrap(device: str, part: pl.DataFrame, _: Resets) -> Issue:
-    message = f"{device}: narrow counters wrapped around {part.height} times ({_where(part)}); only one wrap was possible, so the growth is known. Poll the 64-bit counters instead."
+    message = (
+        f"{device}: narrow counters wrapped around {part.height} times ({_where(part)}); only one wrap was possible, so the "
+        "growth is known. Poll the 64-bit counters instead."
+    )
     return Issue(code="COUNTER_WRAP", severity="info", message=message)
 
 
 def _ambiguous(device: str, part: pl.DataFrame, _: Resets) -> Issue:
-    message = f"{device}: {part.height} intervals of narrow counters may have wrapped unseen ({_where(part)}); their growth is unknown. Poll the 64-bit counters (ifHC...), or give the ports' speed in ports.csv."
+    message = (
+        f"{device}: {part.height} intervals of narrow counters may have wrapped unseen ({_where(part)}); their growth is "
+        "unknown. Poll the 64-bit counters (ifHC...), or give the ports' speed in ports.csv."
+    )
     return Issue(code="COUNTER_WRAP", message=message)
 
 
 def _gap(device: str, part: pl.DataFrame, _: Resets) -> Issue:
     holes = part.select("t0_ns", "t1_ns").unique(maintain_order=True)
     longest_s = float((holes["t1_ns"] - holes["t0_ns"]).max() or 0) / 1e9  # type: ignore[arg-type]
-    message = f"{device}: {holes.height} gap{'s' if holes.height > 1 else ''} in the samples, the longest of {longest_s:g} s from {_at(int(holes['t0_ns'][0]))} on ({_where(part)}); the mean over a gap is known, a peak in it is not."
+    message = (
+        f"{device}: {holes.height} gap{'s' if holes.height > 1 else ''} in the samples, the longest of {longest_s:g} s from "
+        f"{_at(int(holes['t0_ns'][0]))} on ({_where(part)}); the mean over a gap is known, a peak in it is not."
+    )
     return Issue(code="COUNTER_GAP", message=message)
 
 
 def _saturated(device: str, part: pl.DataFrame, _: Resets) -> Issue:
-    message = f"{device}: counters stand at their largest value ({_where(part)}); their growth is unknown. Clear them, or poll the extended counters."
+    message = (
+        f"{device}: counters stand at their largest value ({_where(part)}); their growth is unknown. Clear them, or poll the "
+        "extended counters."
+    )
     return Issue(code="COUNTER_SATURATED", message=message)
 
 
 def _stale(device: str, part: pl.DataFrame, _: Resets) -> Issue:
     times = part["t1_ns"].n_unique()
-    message = f"{device}: {times} polls answered with old values (a missed scrape, or a grid finer than the scrapes); their intervals were merged with the next ones."
+    message = (
+        f"{device}: {times} polls answered with old values (a missed scrape, or a grid finer than the scrapes); their "
+        "intervals were merged with the next ones."
+    )
     return Issue(code="STALE_REPEAT", severity="info", message=message)
 
 
 def _fast(device: str, part: pl.DataFrame, _: Resets) -> Issue:
-    message = f"{device}: {_where(part)} grow faster than the ports' speed allows in most intervals; no utilisation is given. Check speed_gbps in ports.csv and the counter's unit."
+    message = (
+        f"{device}: {_where(part)} grow faster than the ports' speed allows in most intervals; no utilisation is given. Check "
+        "speed_gbps in ports.csv and the counter's unit."
+    )
     return Issue(code="ABOVE_LINE_RATE", message=message)

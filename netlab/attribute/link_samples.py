@@ -49,7 +49,7 @@ class Samples:
 
 
 def distinct_instants(samples: Samples) -> tuple[Bools, Bools, Bools]:
-    """Which rows to keep (the last of each instant of a series), and for the kept ones whether they repeat and whether the repeats differ."""
+    """Which rows to keep (the last of each instant of a series), and of the kept ones which repeat and whose repeats differ."""
     count = len(samples.ts_ns)
     again = np.zeros(count, np.bool_)
     again[1:] = ~samples.first[1:] & (samples.ts_ns[1:] == samples.ts_ns[:-1])
@@ -65,10 +65,10 @@ def distinct_instants(samples: Samples) -> tuple[Bools, Bools, Bools]:
 def stale_rows(samples: Samples) -> Bools:
     """Rows that repeat an old reading and should be left out, so that their interval joins the next.
 
-    A poll is stale when every byte counter of its unit repeats exactly, they moved before, and they move afterwards; the unit is the device,
-    or on the grid of a Prometheus range query the port (targets are scraped apart, and a missed scrape is filled with the last value). Off
-    the grid, where an idle interval looks the same, the repeat must be followed by a catch-up: at least 1.5 times the usual rate, or more
-    than the line can carry. A grid finer than the scrapes repeats every value; runs of the usual length are then one reading.
+    A poll is stale when every byte counter of its unit repeats exactly, they moved before, and they move afterwards. The unit is the
+    device, or on the grid of a Prometheus range query the port: targets are scraped apart, and a missed scrape is filled with the last
+    value. Off the grid, where an idle interval looks the same, the repeat must be followed by a catch-up: at least 1.5 times the usual
+    rate, or more than the line can carry. A grid finer than the scrapes repeats every value; runs of the usual length are one reading.
     """
     count = len(samples.ts_ns)
     none = np.zeros(count, np.bool_)
@@ -108,7 +108,8 @@ def stale_rows(samples: Samples) -> Bools:
         how="left",
         maintain_order="left",
     )
-    return repeat & marks["stale"].fill_null(False).to_numpy()
+    known: Bools = marks["stale"].fill_null(False).to_numpy()
+    return repeat & known
 
 
 def _stale_polls(polls: pl.DataFrame) -> NDArray[np.bool_]:

@@ -114,8 +114,8 @@ def _cut(intervals: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
     length = pl.col("t1_ns") - pl.col("t0_ns")
     cut = intervals.with_columns(inside.alias("inside_ns"), length.alias("length_ns")).filter(pl.col("inside_ns") > 0)
     # A whole interval keeps its integer: 80.0 % must not become 80.00000000000001 %.
-    share = pl.when(pl.col("inside_ns") == pl.col("length_ns")).then(pl.col("delta").cast(pl.Float64))
-    share = share.otherwise(pl.col("delta") * (pl.col("inside_ns") / pl.col("length_ns")))
+    whole = pl.when(pl.col("inside_ns") == pl.col("length_ns")).then(pl.col("delta").cast(pl.Float64))
+    share = whole.otherwise(pl.col("delta") * (pl.col("inside_ns") / pl.col("length_ns")))
     return cut.with_columns(share.alias("part"))
 
 

@@ -180,6 +180,8 @@ LINKS = Table(
         Column("speed_gbps", pl.Float64, "Speed of one direction.", unit="Gbit/s", nullable=True),
         Column("coverage", pl.Float64, "Share of the window with a known rate.", nullable=True),
         Column("window", pl.String, "run (step times known) or samples."),
+        Column("window_start_ns", pl.Int64, "Start of the window.", unit="ns"),
+        Column("window_end_ns", pl.Int64, "End of the window.", unit="ns"),
         Column("utilization_mean", pl.Float64, "Time-weighted mean utilisation.", nullable=True),
         Column(
             "utilization_comm",

@@ -22,7 +22,23 @@ __all__ = ["VARIABLE_MAP", "PlainCsv"]
 
 #: Column headers to roles. Two columns of one role are an error with the line number, never a guess.
 VARIABLE_MAP: dict[str, str] = {
-    **dict.fromkeys(("timestamp", "time", "ts", "@timestamp", "_time", "datetime", "date_time", "timestamp_ns", "timestamp_ms", "timestamp_us", "unix_time", "epoch"), "time"),
+    **dict.fromkeys(
+        (
+            "timestamp",
+            "time",
+            "ts",
+            "@timestamp",
+            "_time",
+            "datetime",
+            "date_time",
+            "timestamp_ns",
+            "timestamp_ms",
+            "timestamp_us",
+            "unix_time",
+            "epoch",
+        ),
+        "time",
+    ),
     **dict.fromkeys(("device", "switch", "host", "hostname", "node", "instance", "target", "sysname"), "device"),
     **dict.fromkeys(("interface", "port", "ifname", "iface", "port_num", "if_name", "portname", "port_name"), "port"),
     **dict.fromkeys(("counter", "metric", "counter_name", "metric_name", "_field", "field", "stat", "statistic"), "counter"),
@@ -31,8 +47,38 @@ VARIABLE_MAP: dict[str, str] = {
     **dict.fromkeys(("direction", "dir"), "direction"),
 }
 #: Labels that describe a row and are no counters.
-_LABELS = frozenset(("job", "ifalias", "ifdescr", "ifindex", "source", "tag", "table", "result", "_start", "_stop", "_measurement", "unit", "rack", "pod", "site", "region"))
-_DIRECTIONS = {"in": "rx", "rx": "rx", "receive": "rx", "ingress": "rx", "out": "tx", "tx": "tx", "transmit": "tx", "egress": "tx", "none": "none", "": "none"}
+_LABELS = frozenset(
+    (
+        "job",
+        "ifalias",
+        "ifdescr",
+        "ifindex",
+        "source",
+        "tag",
+        "table",
+        "result",
+        "_start",
+        "_stop",
+        "_measurement",
+        "unit",
+        "rack",
+        "pod",
+        "site",
+        "region",
+    )
+)
+_DIRECTIONS = {
+    "in": "rx",
+    "rx": "rx",
+    "receive": "rx",
+    "ingress": "rx",
+    "out": "tx",
+    "tx": "tx",
+    "transmit": "tx",
+    "egress": "tx",
+    "none": "none",
+    "": "none",
+}
 
 
 def _header(head: bytes) -> tuple[list[str], str, int] | None:
@@ -97,10 +143,15 @@ class PlainCsv:
         if bad.any():
             first = int(long["line"][int(bad.arg_max() or 0)])
             shown = str(long["time"][int(bad.arg_max() or 0)])[:40]
-            message = f"{source} line {first}: {shown!r} is no time; {int(long.filter(bad)['line'].n_unique())} such lines were left out. Write ISO 8601 with a zone, or Unix time."
+            message = (
+                f"{source} line {first}: {shown!r} is no time; {int(long.filter(bad)['line'].n_unique())} such lines were "
+                "left out. Write ISO 8601 with a zone, or Unix time."
+            )
             issues.append(Issue(code="UNREADABLE_LINE", source=source, line=first, message=message))
         naive = times["naive"]
-        flags = pl.concat_str(pl.lit(ASSUMED if "device" not in roles else ""), pl.when(naive).then(pl.lit(",clock_naive")).otherwise(pl.lit(""))).str.strip_chars(",")
+        flags = pl.concat_str(
+            pl.lit(ASSUMED if "device" not in roles else ""), pl.when(naive).then(pl.lit(",clock_naive")).otherwise(pl.lit(""))
+        ).str.strip_chars(",")
         raw = long.with_columns(times["ts_ns"], flags.alias("flags")).filter(~bad)
         result = interpret(raw.select(*RAW_SCHEMA), source, ALL_TABLES, ts_source="collector")
         lost = long.filter(bad)["line"].n_unique()
@@ -111,7 +162,10 @@ def _check_roles(cells: list[str], roles: list[str | None], source: str, line: i
     for role in set(roles) - {None}:
         named = [cell for cell, own in zip(cells, roles, strict=True) if own == role]
         if len(named) > 1:
-            raise ParseError(f"AMBIGUOUS_COLUMNS: {source} line {line}: columns {' and '.join(map(repr, named))} both name the {role}; rename or remove one.")
+            raise ParseError(
+                f"AMBIGUOUS_COLUMNS: {source} line {line}: columns {' and '.join(map(repr, named))} both name the {role}; "
+                "rename or remove one."
+            )
 
 
 def _check_units(times: pl.DataFrame, source: str) -> None:
@@ -131,7 +185,7 @@ def _table(content: bytes, cells: list[str], separator: str, line: int, source: 
             body,
             separator=separator,
             has_header=False,
-            schema={name: pl.String for name in names},
+            schema=dict.fromkeys(names, pl.String),
             truncate_ragged_lines=True,
             ignore_errors=True,
             encoding="utf8-lossy",
@@ -166,4 +220,6 @@ def _long(table: pl.DataFrame, cells: list[str], roles: list[str | None], path: 
     columns = {f"c{index}": cell for index, cell in enumerate(cells) if roles[index] is None and cell in wanted}
     identity = ["line", "time", "device", "port", "queue", "direction"]
     wide = base.select(*identity, *columns).rename(columns)
-    return wide.unpivot(on=list(columns.values()), index=identity, variable_name="raw_name", value_name="text").sort("line", maintain_order=True)
+    return wide.unpivot(on=list(columns.values()), index=identity, variable_name="raw_name", value_name="text").sort(
+        "line", maintain_order=True
+    )

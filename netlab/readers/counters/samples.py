@@ -26,7 +26,28 @@ RAW_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "flags": pl.String,
 }
 
-_GAUGE_WORDS = ("temp", "util", "pct", "percent", "ratio", "speed", "state", "status", "rate", "watermark", "volt", "current", "power", "mtu", "ber", "max", "avg", "bps", "pps", "ifindex")
+_GAUGE_WORDS = (
+    "temp",
+    "util",
+    "pct",
+    "percent",
+    "ratio",
+    "speed",
+    "state",
+    "status",
+    "rate",
+    "watermark",
+    "volt",
+    "current",
+    "power",
+    "mtu",
+    "ber",
+    "max",
+    "avg",
+    "bps",
+    "pps",
+    "ifindex",
+)
 _WIDER = 64
 
 
@@ -39,7 +60,10 @@ class Interpreted:
     issues: tuple[Issue, ...]
 
 
-def raw_frame(rows: Sequence[Sequence[object]], columns: Sequence[str] = ("ts_ns", "device", "port", "queue", "direction", "raw_name", "text", "flags")) -> pl.DataFrame:
+def raw_frame(
+    rows: Sequence[Sequence[object]],
+    columns: Sequence[str] = ("ts_ns", "device", "port", "queue", "direction", "raw_name", "text", "flags"),
+) -> pl.DataFrame:
     """Rows of a small format as a frame of ``RAW_SCHEMA``; columns left out are null."""
     frame = pl.DataFrame(rows, schema={name: RAW_SCHEMA[name] for name in columns}, orient="row")
     return frame.select((pl.col(name) if name in columns else pl.lit(None, dtype=dtype).alias(name)) for name, dtype in RAW_SCHEMA.items())
@@ -55,16 +79,18 @@ def interpret(
 ) -> Interpreted:
     """Samples of the ``counters`` table from rows of ``RAW_SCHEMA``.
 
-    Names that ``tables`` do not know keep their own name and are counted as one issue. A number that is missing (``N/A``) gives no row; text
-    that is no number gives no row either and counts as unparsed. Where one port has several counters for one metric, the widest keeps the
-    canonical name. Rows that come before an earlier one of their series are flagged ``out_of_order``.
+    Names that ``tables`` do not know keep their own name and are counted as one issue. A number that is missing (``N/A``) gives no row;
+    text that is no number gives no row either and counts as unparsed. Where one port has several counters for one metric, the most
+    preferred keeps the canonical name. Rows that come before an earlier one of their series are flagged ``out_of_order``.
     """
     if raw.is_empty():
         return Interpreted(COUNTERS.empty(), 0, ())
     meanings, unknown = _meanings(raw["raw_name"].unique().sort().to_list(), tables, adjust)
     lines = raw.with_columns(number_columns()).with_row_index("row")
     unparsed = int(lines.select((pl.col("value").is_null() & ~pl.col("missing")).sum()).item())
-    lines = lines.filter(pl.col("value").is_not_null()).drop("missing", "text").rename({"direction": "given_direction", "queue": "given_queue"})
+    lines = (
+        lines.filter(pl.col("value").is_not_null()).drop("missing", "text").rename({"direction": "given_direction", "queue": "given_queue"})
+    )
     frame = lines.join(meanings, on="raw_name", how="left").with_columns(
         pl.coalesce(pl.col("given_direction"), pl.col("direction")).alias("direction"),
         pl.coalesce(pl.col("given_queue"), pl.col("queue")).alias("queue"),
@@ -97,7 +123,9 @@ def _joined(*parts: pl.Expr) -> pl.Expr:
     return pl.concat_str(kept, separator=",", ignore_nulls=True).fill_null("")
 
 
-def _meanings(names: list[str], tables: Sequence[NameTable], adjust: Callable[[str, Meaning | None], Meaning | None] | None) -> tuple[pl.DataFrame, list[str]]:
+def _meanings(
+    names: list[str], tables: Sequence[NameTable], adjust: Callable[[str, Meaning | None], Meaning | None] | None
+) -> tuple[pl.DataFrame, list[str]]:
     rows, unknown = [], []
     for name in names:
         meaning = first_meaning(tables, name)
@@ -141,7 +169,13 @@ def _guess(name: str) -> Meaning:
     """An unknown name: its direction if it says so, and no belief about its width. A word for a level makes it a gauge."""
     lower = name.lower()
     words = lower.replace("-", "_").split("_")
-    direction = "rx" if {"rx", "in", "rcv", "receive", "received"} & set(words) else "tx" if {"tx", "out", "xmit", "transmit", "transmitted"} & set(words) else "none"
+    direction = (
+        "rx"
+        if {"rx", "in", "rcv", "receive", "received"} & set(words)
+        else "tx"
+        if {"tx", "out", "xmit", "transmit", "transmitted"} & set(words)
+        else "none"
+    )
     kind = "gauge" if any(word in lower for word in _GAUGE_WORDS) else "counter"
     return Meaning(name, direction, kind=kind, width_bits=None, overflow=None)
 
@@ -154,14 +188,14 @@ def _scaled(frame: pl.DataFrame) -> pl.DataFrame:
     # A state number becomes 1 or 0; ifSpeed at its end says nothing about the speed.
     state = (pl.col("value_int") == pl.col("equals")).cast(pl.UInt64)
     topped = (pl.col("raw_name") == "ifSpeed") & (pl.col("value_int") == 2**32 - 1)
-    exact = pl.when(whole & fits & ~topped.fill_null(False)).then(pl.col("value_int") * factor)
+    exact: pl.Expr = pl.when(whole & fits & ~topped.fill_null(False)).then(pl.col("value_int") * factor)
     exact = pl.when(pl.col("equals").is_not_null()).then(state).otherwise(exact)
     real = pl.when(pl.col("equals").is_not_null()).then(state.cast(pl.Float64)).otherwise(pl.col("value") * pl.col("scale"))
     return frame.with_columns(exact.alias("value_int"), pl.when(~topped.fill_null(False)).then(real).alias("value"))
 
 
 def _canonical_names(frame: pl.DataFrame) -> pl.DataFrame:
-    """One source counter per (port, queue, direction, metric): the most preferred of those that have numbers; others keep their own name."""
+    """One source counter per (port, queue, direction, metric): the most preferred that has numbers; others keep their own name."""
     keys = ["device", "port", "queue", "direction", "metric"]
     names = frame.select(*keys, "raw_name", "preference").unique()
     if not names.select(keys).is_duplicated().any():
@@ -177,7 +211,9 @@ def _widths(frame: pl.DataFrame) -> pl.DataFrame:
     narrow = (pl.col("overflow") == "stick") & (pl.col("width_bits") < _WIDER)
     if not frame.select(narrow.fill_null(False).any()).item():
         return frame
-    largest = (pl.lit(2, dtype=pl.UInt64).pow(pl.col("width_bits").clip(0, 32)).cast(pl.UInt64) - 1) * pl.col("scale").clip(1, 4).cast(pl.UInt64)
+    largest = (pl.lit(2, dtype=pl.UInt64).pow(pl.col("width_bits").clip(0, 32)).cast(pl.UInt64) - 1) * pl.col("scale").clip(1, 4).cast(
+        pl.UInt64
+    )
     beyond = (pl.col("value_int") > largest).fill_null(False).any().over("device", "port", "raw_name")
     wide = narrow & beyond
     return frame.with_columns(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import polars as pl
 
@@ -58,7 +58,7 @@ def parse_instant(text: str) -> Instant | None:
 
 def _calendar(parts: tuple[int, int, int, int, int, int], fraction_ns: int, zone: str | None) -> Instant | None:
     try:
-        seconds = int(datetime(*parts, tzinfo=timezone.utc).timestamp())
+        seconds = int(datetime(*parts, tzinfo=UTC).timestamp())
     except ValueError:
         return None
     if zone and zone[0] in "+-":
@@ -97,7 +97,9 @@ def number_columns(text: str = "text") -> list[pl.Expr]:
     clean = pl.col(text).str.strip_chars().str.replace_all(",", "", literal=True)
     hexadecimal = clean.str.starts_with("0x") | clean.str.starts_with("0X")
     whole = clean.str.replace(r"^\+", "").str.replace(r"\.0+$", "").cast(pl.UInt64, strict=False)
-    whole = pl.when(hexadecimal).then(clean.str.slice(2).str.to_integer(base=16, strict=False).cast(pl.UInt64, strict=False)).otherwise(whole)
+    whole = (
+        pl.when(hexadecimal).then(clean.str.slice(2).str.to_integer(base=16, strict=False).cast(pl.UInt64, strict=False)).otherwise(whole)
+    )
     real = pl.when(hexadecimal).then(None).otherwise(clean).cast(pl.Float64, strict=False)
     real = pl.when(real.is_finite()).then(real)
     rounded = pl.when(real.is_between(0, 2.0**53) & (real == real.round())).then(real).cast(pl.UInt64, strict=False)

@@ -42,12 +42,16 @@ def _read(path: Path, source: str, required: tuple[str, ...]) -> pl.DataFrame:
     body = "".join(lines[skipped + 1 :]).encode()
     try:
         frame = (
-            pl.read_csv(io.BytesIO(body), has_header=False, schema=dict.fromkeys(names, pl.String), truncate_ragged_lines=True, comment_prefix="#")
+            pl.read_csv(
+                io.BytesIO(body), has_header=False, schema=dict.fromkeys(names, pl.String), truncate_ragged_lines=True, comment_prefix="#"
+            )
             if body.strip()
             else pl.DataFrame(schema=dict.fromkeys(names, pl.String))
         )
     except pl.exceptions.PolarsError as error:
-        raise ParseError(f"MALFORMED_CSV: {source} cannot be read as CSV ({str(error).splitlines()[0]}); check its commas and quotes.") from error
+        raise ParseError(
+            f"MALFORMED_CSV: {source} cannot be read as CSV ({str(error).splitlines()[0]}); check its commas and quotes."
+        ) from error
     frame = frame.with_columns(pl.all().str.strip_chars().replace("", None)).with_row_index("line", offset=skipped + 2)
     return frame.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in required))
 
@@ -83,7 +87,12 @@ def _role(frame: pl.DataFrame, source: str) -> tuple[pl.DataFrame, list[Issue]]:
     known = pl.col("role").str.to_lowercase()
     wrong = frame.filter(~known.is_in(ROLES)).select("line", "role")
     issues = [
-        Issue(code="UNREADABLE_LINE", source=source, line=int(line), message=f"{source} line {line}: role {role!r} is none of {', '.join(ROLES)}; it was left out.")
+        Issue(
+            code="UNREADABLE_LINE",
+            source=source,
+            line=int(line),
+            message=f"{source} line {line}: role {role!r} is none of {', '.join(ROLES)}; it was left out.",
+        )
         for line, role in wrong.iter_rows()
     ]
     return frame.with_columns(pl.when(known.is_in(ROLES)).then(known).alias("role")), issues
@@ -120,7 +129,14 @@ class _Table:
         issues += more
         lost = len({issue.line for issue in issues})
         message = f"{lost} lines have cells that could not be used" if lost else None
-        return Parsed(reader=self.name, rows=shaped.height, lines_unparsed=lost, status="partial" if lost else "ok", message=message, issues=tuple(issues))
+        return Parsed(
+            reader=self.name,
+            rows=shaped.height,
+            lines_unparsed=lost,
+            status="partial" if lost else "ok",
+            message=message,
+            issues=tuple(issues),
+        )
 
 
 class PortsCsv(_Table):

@@ -44,7 +44,17 @@ _COUNTERS = (
     "pfc_storms_restored",
     "pause_storm_errors",
 )
-_GAUGES = ("speed_bps", "oper_up", "pre_fec_ber", "post_fec_ber", "symbol_ber", "temperature_c", "uptime_ticks", "boot_time_s", "last_clear_ns")
+_GAUGES = (
+    "speed_bps",
+    "oper_up",
+    "pre_fec_ber",
+    "post_fec_ber",
+    "symbol_ber",
+    "temperature_c",
+    "uptime_ticks",
+    "boot_time_s",
+    "last_clear_ns",
+)
 _WATERMARKS = ("queue_bytes_watermark", "headroom_bytes_watermark")
 
 #: Metrics that netlab itself understands.
@@ -61,8 +71,14 @@ VARIABLE_MAP: dict[str, Meaning] = {
 }
 
 _PATTERNS = (
-    (r"(?P<d>rx|tx)_(?:prio|pg|tc|queue|q)_?(?P<q>\d+)_(?P<name>bytes|packets|discards|ecn_marked|pause_frames|pause_us)", Meaning("{name}")),
-    (r"(?P<name>bytes|packets|discards|ecn_marked|pause_frames|pause_us)_(?P<d>rx|tx)_(?:prio|pg|tc|queue|q)_?(?P<q>\d+)", Meaning("{name}")),
+    (
+        r"(?P<d>rx|tx)_(?:prio|pg|tc|queue|q)_?(?P<q>\d+)_(?P<name>bytes|packets|discards|ecn_marked|pause_frames|pause_us)",
+        Meaning("{name}"),
+    ),
+    (
+        r"(?P<name>bytes|packets|discards|ecn_marked|pause_frames|pause_us)_(?P<d>rx|tx)_(?:prio|pg|tc|queue|q)_?(?P<q>\d+)",
+        Meaning("{name}"),
+    ),
 )
 
 CANONICAL = NameTable(VARIABLE_MAP, _PATTERNS)

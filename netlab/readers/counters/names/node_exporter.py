@@ -1,7 +1,7 @@
 """Names of Prometheus exporters: node_exporter, treydock and guilbaults InfiniBand exporters, dcgm-exporter.
 
 node_exporter and treydock multiply InfiniBand words by four themselves (procfs sysfs/class_infiniband.go, perfquery.go): their ``_bytes_``
-counters are bytes. DCGM: ``PROF_*_BYTES`` are gauges in bytes per second whatever the exporter's file declares (dcgm-exporter issue 87), and
+counters are bytes. DCGM: ``PROF_*_BYTES`` are gauges in bytes per second whatever the exporter's file declares (dcgm-exporter #87), and
 ``NVLINK_BANDWIDTH_TOTAL`` behaves as a rate, in MB/s as far as anyone measured (issues 195, 472): it is kept as a rate, never differenced.
 """
 
