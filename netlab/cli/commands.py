@@ -27,7 +27,7 @@ from netlab.cli.options import (
 
 if TYPE_CHECKING:
     from netlab.config import Settings
-    from netlab.pipeline import Analysis
+    from netlab.pipeline.analysis import Analysis
     from netlab.verdict.model import Verdict
 
 __all__ = ["app"]
@@ -83,7 +83,7 @@ def _analyse(
     """The analysis; inputs that cannot be one run still leave a document with null totals where ``--json`` asks for one."""
     from netlab.cli.terminal import progress_bar
     from netlab.errors import RunError
-    from netlab.pipeline import analyse, rejected_verdict
+    from netlab.pipeline.analysis import analyse, rejected_verdict
 
     with progress_bar(quiet, "reading") as progress:
         try:
@@ -162,7 +162,7 @@ def report(
 ) -> int:
     """The check and what-if through the report notebook: report.html, report.ipynb, verdict.json, summary.md and more."""
     from netlab.cli.terminal import print_verdict
-    from netlab.pipeline import with_what_if
+    from netlab.pipeline.scenarios import with_what_if
     from netlab.report import write_report
 
     settings = _settings(paths, config, threshold, steps, ranks)
@@ -179,7 +179,9 @@ def report(
 @app.command()
 def whatif(
     paths: Paths,
-    scenarios: Annotated[Path | None, typer.Option("--scenarios", metavar="FILE", help="Scenarios; default scenarios.toml beside the inputs.")] = None,
+    scenarios: Annotated[
+        Path | None, typer.Option("--scenarios", metavar="FILE", help="Scenarios; default scenarios.toml beside the inputs.")
+    ] = None,
     json: JsonOption = None,
     threshold: ThresholdOption = None,
     config: ConfigOption = None,
@@ -192,7 +194,7 @@ def whatif(
 ) -> int:
     """What would compression, overlap, another fabric or no straggler bring, and how sure is that."""
     from netlab.cli.terminal import print_what_if
-    from netlab.pipeline import answer_scenarios, find_scenarios
+    from netlab.pipeline.scenarios import answer_scenarios, find_scenarios
 
     settings = _settings(paths, config, threshold, steps, ranks)
     chosen = find_scenarios(paths, scenarios)
@@ -217,7 +219,7 @@ def ingest(
 ) -> int:
     """Only the Parquet tables of a run."""
     from netlab.cli.terminal import progress_bar
-    from netlab.pipeline import ingest_run
+    from netlab.pipeline.analysis import ingest_run
 
     settings = _settings(paths, config, None, None, None)
     with progress_bar(quiet, "reading") as progress:

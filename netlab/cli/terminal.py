@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
     from netlab.pipeline.ingest import Progress
     from netlab.verdict.model import Verdict
+    from netlab.whatif import WhatIf
 
-__all__ = ["print_verdict", "progress_bar", "say", "stdout_console"]
+__all__ = ["print_verdict", "print_what_if", "progress_bar", "say", "stdout_console"]
 
 _MARKS = {"pass": ("PASS", "green"), "warn": ("WARN", "yellow"), "flagged": ("FLAGGED", "red"), "inconclusive": ("INCONCLUSIVE", "cyan")}
 _MOST_ROWS = 16
@@ -75,14 +76,26 @@ def print_verdict(verdict: Verdict) -> None:
             table.add_column(head, justify="right")
         worst = sorted(rows, key=lambda row: (-(row.network_share or 0.0), row.rank))[:_MOST_ROWS]
         for row in sorted(worst, key=lambda row: row.rank):
-            parts = (row.iteration_ms, row.compute_ms, row.exposed_transfer_ms, row.exposed_wait_ms, row.exposed_memory_ms, row.idle_ms, row.hidden_comm_ms)
+            parts = (
+                row.iteration_ms,
+                row.compute_ms,
+                row.exposed_transfer_ms,
+                row.exposed_wait_ms,
+                row.exposed_memory_ms,
+                row.idle_ms,
+                row.hidden_comm_ms,
+            )
             table.add_row(str(row.rank), *map(format_ms, parts), format_percent(row.network_share))
         console.print(table)
         if len(rows) > _MOST_ROWS:
             console.print(f"({_MOST_ROWS} of {len(rows)} ranks, those with the highest network share)")
     for finding in verdict.findings:
         lost = "" if finding.time_lost_ms is None else f" (up to {format_ms(finding.time_lost_ms)} a step)"
-        console.print(Text(f"{finding.severity:<8}", style={"critical": "red", "warning": "yellow"}.get(finding.severity, "dim")), f"{finding.title}{lost}", sep=" ")
+        console.print(
+            Text(f"{finding.severity:<8}", style={"critical": "red", "warning": "yellow"}.get(finding.severity, "dim")),
+            f"{finding.title}{lost}",
+            sep=" ",
+        )
         console.print(f"         {finding.action}", style="dim")
     _print_issues(console, verdict)
 
@@ -93,3 +106,33 @@ def _print_issues(console: Console, verdict: Verdict) -> None:
         console.print(f"{issue.severity:<8} {issue.code}: {issue.message}", style="dim")
     if len(shown) > _MOST_ROWS:
         console.print(f"(and {len(shown) - _MOST_ROWS} more issues; --json has them all)", style="dim")
+
+
+def print_what_if(answers: WhatIf) -> None:
+    """The baseline's own error first, then every scenario, the most gain first."""
+    from rich.table import Table
+
+    from netlab.units import format_ms, format_percent
+
+    console = stdout_console()
+    document = answers.to_dict()
+    baseline = document["baseline"]
+    error = "unknown" if baseline["replay_error"] is None else format_percent(abs(baseline["replay_error"]))
+    console.print(
+        f"measured step {format_ms(baseline['measured_ms'])}, replayed {format_ms(baseline['replayed_ms'])} (error {error}), "
+        f"dependencies {baseline['dependencies']}"
+    )
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in ("scenario", "step", "95 % interval", "speed-up", "network share", "confidence"):
+        table.add_column(head, justify="left" if head in ("scenario", "confidence") else "right")
+    for row in sorted(document["scenarios"], key=lambda row: (row["predicted_ms"] is None, row["predicted_ms"] or 0.0)):
+        if row["refused"] is not None:
+            table.add_row(row["name"], "-", "-", "-", "-", f"refused: {row['refused']}")
+            continue
+        low, high = row["interval95_ms"] or (None, None)
+        speedup = "-" if row["speedup"] is None else f"{row['speedup']:.2f}x"
+        interval = f"{format_ms(low)} to {format_ms(high)}"
+        table.add_row(
+            row["name"], format_ms(row["predicted_ms"]), interval, speedup, format_percent(row["network_share"]), row["confidence"]
+        )
+    console.print(table)

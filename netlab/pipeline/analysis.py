@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-import msgspec
-
 from netlab.attribute import Attribution, attribution, input_marks
-from netlab.config import Config, Settings
+from netlab.config import Settings
 from netlab.diagnose import judge
 from netlab.errors import RunError
 from netlab.findings import findings_frame
@@ -73,7 +71,8 @@ def _figures(run: Run, threshold: Fraction) -> Attribution:
 
 
 def _judgement(run: Run, figures: Attribution) -> Judgement:
-    return judge(figures, run.facts)
+    concluded = judge(figures, run.facts)
+    return Judgement(status=concluded.status, cause=concluded.cause, headline=concluded.headline, findings=concluded.findings)
 
 
 def ingest_run(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netlab.config import load_settings
-from netlab.pipeline.analysis import analyse_run, answer_scenarios, find_scenarios
+from netlab.pipeline.analysis import analyse_run
 from netlab.pipeline.inputs import input_folders
 from netlab.pipeline.stages import ingest_inputs, open_run, run_name, stored_run
 from netlab.run import Run
@@ -58,7 +58,9 @@ def open(
     stored = stored_run(chosen)
     if stored is not None:
         return stored
-    settings = load_settings(input_folders(chosen), None if config is None else Path(config), os.environ, {"run.steps": steps, "run.ranks": ranks})
+    settings = load_settings(
+        input_folders(chosen), None if config is None else Path(config), os.environ, {"run.steps": steps, "run.ranks": ranks}
+    )
     ingested = ingest_inputs(chosen, store=None if store is None else Path(store), workers=workers)
     return open_run(ingested, settings, run_name(chosen, settings.config))
 
@@ -74,6 +76,8 @@ def check(run: Run, threshold: str | float | Fraction | None = None) -> Verdict:
 
 def what_if(run: Run, scenarios: PathText | Sequence[Scenario] | None = None) -> WhatIf:
     """Answer what-if scenarios: a TOML file, scenarios made in Python, or the built-in set."""
+    from netlab.pipeline.scenarios import answer_scenarios, find_scenarios
+
     chosen: Sequence[Scenario] | None
     if isinstance(scenarios, str | os.PathLike):
         chosen = find_scenarios([], Path(scenarios))

@@ -29,7 +29,9 @@ def parse_file(file: InputFile, root: Path) -> StoredFile:
     try:
         size, sha256 = file.path.stat().st_size, sha256_of(file.path)
     except OSError as error:
-        return _rejected(None, "", 0, Issue(code="UNREADABLE_FILE", severity="error", source=file.source, message=f"{file.source}: {error.strerror}."))
+        return _rejected(
+            None, "", 0, Issue(code="UNREADABLE_FILE", severity="error", source=file.source, message=f"{file.source}: {error.strerror}.")
+        )
     known = store.get(sha256, file.source)
     if known is not None:
         return known
@@ -88,7 +90,9 @@ def ingest_files(files: Sequence[InputFile], root: Path, workers: int = 1, progr
         if number not in done:
             source = files[number].source
             message = f"{source}: the process that read it was killed twice, probably for memory; read it alone or on a larger machine."
-            done[number] = _rejected(None, "", files[number].path.stat().st_size, Issue(code="WORKER_KILLED", severity="error", source=source, message=message))
+            done[number] = _rejected(
+                None, "", files[number].path.stat().st_size, Issue(code="WORKER_KILLED", severity="error", source=source, message=message)
+            )
         tell(number)
     return [done[number] for number in range(len(files))]
 

@@ -74,7 +74,9 @@ def open_run(ingested: Ingested, settings: Settings, name: str) -> Run:
     raw, config = ingested.raw, settings.config
     if not raw.frames:
         reasons = [row["message"] or row["path"] for row in raw.sources.iter_rows(named=True)]
-        raise RunError(f"No input could be read: {'; '.join(reasons[:3])}" + (f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else ""))
+        raise RunError(
+            f"No input could be read: {'; '.join(reasons[:3])}" + (f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else "")
+        )
     frames = {table: frame for table, frame in raw.frames.items() if table in _KEPT_RAW or table not in _RAW}
     issues = list(raw.issues)
     facts = RunFacts(name=name, world_size=config.run.world_size)

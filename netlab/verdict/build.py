@@ -112,5 +112,5 @@ def _clock(run: Run) -> ClockSummary:
     clocks = run.frame("clocks")
     offsets = {row["domain"]: ms_from_ns(row["offset_ns"]) for row in clocks.iter_rows(named=True)}
     errors = clocks["error_ns"].drop_nulls()
-    worst = errors.max()
-    return ClockSummary(aligned=run.facts.clock_aligned, offsets_ms=offsets, max_error_ms=ms_from_ns(worst) if isinstance(worst, int) else None)
+    worst_ns = max(errors.to_list(), default=None)
+    return ClockSummary(aligned=run.facts.clock_aligned, offsets_ms=offsets, max_error_ms=ms_from_ns(worst_ns))
