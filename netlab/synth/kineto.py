@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from netlab.synth.nccl import process_id
 from netlab.synth.program import COMPUTE_STREAM, Op
 from netlab.synth.simulate import CALL_NS, LAUNCH_NS, Simulation
 from netlab.synth.spec import Group, Spec
@@ -118,7 +119,7 @@ class _Trace:
         spec = simulation.spec
         self.simulation, self.spec, self.rank = simulation, spec, rank
         self.device = spec.local_rank(rank)
-        self.process = 4_100 + 10 * self.device
+        self.process = process_id(spec, rank)
         self.backward_thread = self.process + 137
         self.shift_ns = CAPTURE_START_NS + clock_offsets_ns(spec)[spec.hosts[spec.node_of(rank)]]
         self.sequence = sequence_numbers(simulation)

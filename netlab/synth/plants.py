@@ -12,19 +12,30 @@ import numpy as np
 from netlab.errors import ConfigError
 from netlab.synth.spec import MIB, Spec, default_gpus_per_node
 
-__all__ = ["PLANTS", "Expectation", "expectation", "spec_for"]
+__all__ = ["LINK_PLANTS", "PLANTS", "Expectation", "expectation", "spec_for"]
 
 PLANTS: Mapping[str, str] = {
     "none": "nothing is wrong",
     "straggler": "one rank computes 45 % slower",
-    "slow-pair": "one tensor-parallel group talks through host memory instead of NVLink, 20 times slower",
+    "slow-pair": "the NICs of one pair of ranks run at a fifth of their speed, so one data-parallel group is slow",
     "slow-fabric": "every NIC runs at an eighth of its speed",
     "no-overlap": "gradients are averaged only after the whole backward",
-    "small-buckets": "gradient buckets of 2 MiB instead of 25 MiB",
+    "small-buckets": "gradient buckets of 3 MiB instead of 40 MiB",
     "lossy-link": "one NIC's cable corrupts packets now and then; its transfers stall on retransmission",
     "oversubscribed": "leaf switches have an eighth of their host bandwidth as uplinks",
     "socket-fallback": "NCCL found no RDMA device on one host and talks TCP",
     "old-nccl": "an old NCCL reaches a third of the bus bandwidth, with longer hops",
+}
+
+#: Plants that show in the counters of links; their runs come with counters and cables.
+LINK_PLANTS = ("lossy-link", "oversubscribed")
+_STEPS_OF_LINK_FAULTS = 80
+_FEW_LAYERS: dict[str, Any] = {
+    "layers": 2,
+    "block_forward_ns": 8_700_000,
+    "block_backward_ns": 17_400_000,
+    "layer_gradient_bytes": 480 * MIB,
+    "bucket_bytes": 120 * MIB,
 }
 
 
@@ -40,7 +51,7 @@ class Expectation:
     ports: tuple[str, ...] = ()
 
 
-def spec_for(plant: str = "none", *, ranks: int = 8, steps: int = 6, seed: int = 0, **overrides: Any) -> Spec:
+def spec_for(plant: str = "none", *, ranks: int = 8, steps: int | None = None, seed: int = 0, **overrides: Any) -> Spec:
     """A job with one planted fault; who is hit follows from the seed.
 
     Parameters
@@ -48,7 +59,8 @@ def spec_for(plant: str = "none", *, ranks: int = 8, steps: int = 6, seed: int =
     plant
         One of ``PLANTS``.
     ranks, steps, seed
-        Size of the job, and the seed of all its noise.
+        Size of the job, and the seed of all its noise. Six steps if left out; 80 for faults that only statistics over many steps can pin on
+        a link. Runs of more than 20 steps have few, heavy layers, which keeps their files small.
     overrides
         Further fields of ``Spec``.
 
@@ -70,8 +82,10 @@ def spec_for(plant: str = "none", *, ranks: int = 8, steps: int = 6, seed: int =
     if unknown:
         raise ConfigError(f"A made run has no parameter {unknown[0]!r}; parameters are {', '.join(Spec.__dataclass_fields__)}.")
     per_node = overrides.pop("gpus_per_node", None) or (default_gpus_per_node(ranks) if ranks >= 2 else 1)
-    tensor = overrides.pop("tensor_parallel", None) or (2 if per_node % 2 == 0 else 1)
-    healthy = Spec(plant=plant, ranks=ranks, steps=steps, seed=seed, gpus_per_node=per_node, tensor_parallel=tensor)
+    tensor = overrides.pop("tensor_parallel", None) or per_node
+    count = steps if steps is not None else _STEPS_OF_LINK_FAULTS if plant in LINK_PLANTS else 6
+    sizes: dict[str, Any] = _FEW_LAYERS if count > 20 else {}
+    healthy = Spec(plant=plant, ranks=ranks, steps=count, seed=seed, gpus_per_node=per_node, tensor_parallel=tensor, **sizes)
     return replace(healthy, **(_faults(healthy) | overrides))
 
 
@@ -81,23 +95,22 @@ def _faults(healthy: Spec) -> dict[str, Any]:
         case "straggler":
             return {"straggler": victim, "straggler_factor": 1.45}
         case "slow-pair":
-            pairs = healthy.groups_of("tp") or healthy.groups_of("dp")
-            group = next(group for group in pairs if victim in group.ranks)
-            return {"slow_group": group.ranks, "slow_group_factor": 20.0 if group.kind == "tp" else 6.0}
+            group = next(group for group in healthy.groups_of("dp") if victim in group.ranks)
+            return {"slow_group": group.ranks, "slow_group_factor": 5.0}
         case "slow-fabric":
             return {"inter_node_gbps": healthy.inter_node_gbps / 8}
         case "no-overlap":
             return {"overlap": False}
         case "small-buckets":
-            return {"bucket_bytes": 2 * MIB}
+            return {"bucket_bytes": 3 * MIB}
         case "lossy-link":
-            return {"lossy_rank": victim, "lossy_step_share": 0.3, "lossy_factor": 6.0}
+            return {"lossy_rank": victim, "lossy_step_share": 0.3, "lossy_factor": 10.0}
         case "oversubscribed":
             return {"oversubscription": 8.0}
         case "socket-fallback":
-            return {"transport": "Socket", "inter_node_gbps": 40.0, "inter_node_hop_ns": 120_000}
+            return {"transport": "Socket", "inter_node_gbps": 40.0, "inter_node_hop_ns": 250_000}
         case "old-nccl":
-            return {"nccl_version": "2.18.3", "link_efficiency": healthy.link_efficiency / 3, "inter_node_hop_ns": 60_000}
+            return {"nccl_version": "2.18.3", "link_efficiency": healthy.link_efficiency / 3, "inter_node_hop_ns": 150_000}
         case _:
             return {}
 

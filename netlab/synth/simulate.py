@@ -50,25 +50,27 @@ class Simulation:
 def transfer_ns(spec: Spec, group: Group, size_bytes: int) -> float:
     """Time that an all-reduce needs once all members are there, without noise: hops x latency + bytes on the wire / rate.
 
-    Ring all-reduce moves 2(n-1)/n of the message over every link (Patarasuk and Yuan 2009); NCCL changes to trees where a ring's 2(n-1)
-    hops cost more. Between hosts every member has a NIC of its own; oversubscribed leaves share their uplinks among them.
+    Ring all-reduce moves 2(n-1)/n of the message over every link (Patarasuk and Yuan 2009). Latency is that of a double tree, 2 log2 of the
+    hosts and of the GPUs in a host. Between hosts the members in a host spread the ring over their NICs, one each.
 
     >>> from netlab.synth.plants import spec_for
     >>> spec = spec_for("none")
     >>> round(transfer_ns(spec, spec.groups_of("dp")[0], 25 * 2**20))
-    1094817
+    769878
     """
     members = len(group.ranks)
     if members == 1:
         return 2_000.0
     inter = spec.layer(group.ranks) == "inter_node"
-    hops = min(2 * (members - 1), 4 * int(np.ceil(np.log2(members))))
-    gbps = (spec.inter_node_gbps / max(1.0, spec.oversubscription) if inter else spec.intra_node_gbps) * spec.link_efficiency
+    nodes = len({spec.node_of(rank) for rank in group.ranks})
+    local = members // nodes
+    latency = 2 * int(np.ceil(np.log2(nodes))) * spec.inter_node_hop_ns + 2 * int(np.ceil(np.log2(local))) * spec.intra_node_hop_ns
+    gbps = (spec.inter_node_gbps * local / max(1.0, spec.oversubscription) if inter else spec.intra_node_gbps) * spec.link_efficiency
     wire_bytes = 2 * (members - 1) / members * size_bytes
     if group.kind == "dp":
         wire_bytes /= spec.gradient_compression
     factor = spec.slow_group_factor if group.ranks == spec.slow_group else 1.0
-    return hops * (spec.inter_node_hop_ns if inter else spec.intra_node_hop_ns) + factor * wire_bytes * 8 / gbps
+    return latency + factor * wire_bytes * 8 / gbps
 
 
 def host_prelude_ns(op: Op) -> int:

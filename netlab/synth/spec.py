@@ -39,14 +39,14 @@ class Spec:
     --------
     >>> spec = Spec(ranks=8, gpus_per_node=4)
     >>> spec.hosts, [group.key for group in spec.groups if group.kind == "dp"]
-    (('node0', 'node1'), ['0,2,4,6', '1,3,5,7'])
+    (('node0', 'node1'), ['0,4', '1,5', '2,6', '3,7'])
     """
 
     plant: str = "none"
     seed: int = 0
     ranks: int = 8
     gpus_per_node: int = 4
-    tensor_parallel: int = 2
+    tensor_parallel: int = 4
     steps: int = 6
     #: Number of the first profiled step; those before it trained unrecorded.
     first_step: int = 10
@@ -58,7 +58,7 @@ class Spec:
     loss_ns: int = 1_200_000
     optimizer_ns: int = 6_000_000
     activation_bytes: int = 80 * MIB
-    layer_gradient_bytes: int = 100 * MIB
+    layer_gradient_bytes: int = 160 * MIB
     batch_bytes: int = 16 * MIB
     #: Spread of compute and of transfers (sigma of the logarithm).
     compute_noise: float = 0.004
@@ -68,16 +68,16 @@ class Spec:
     #: Host clocks are ahead or behind by up to this much; the first host's is true.
     clock_skew_ns: int = 2_000_000
 
-    # The network. A ring moves 2(n-1)/n of the message over each link; every hop costs a latency.
+    # The network: a ring moves 2(n-1)/n of the message over each link, and every hop between hosts or GPUs costs a latency.
     inter_node_gbps: float = 400.0
     intra_node_gbps: float = 3600.0
     link_efficiency: float = 0.92
-    inter_node_hop_ns: int = 40_000
+    inter_node_hop_ns: int = 100_000
     intra_node_hop_ns: int = 4_000
 
     # The schedule.
     overlap: bool = True
-    bucket_bytes: int = 25 * MIB
+    bucket_bytes: int = 40 * MIB
 
     # Faults.
     straggler: int | None = None

@@ -5,14 +5,16 @@ from __future__ import annotations
 import gzip
 import os
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from netlab.synth.kineto import trace_json
+from netlab.synth.nccl import log_name, nccl_log
 from netlab.synth.plants import spec_for
-from netlab.synth.simulate import simulate
+from netlab.synth.simulate import Simulation, simulate
 from netlab.synth.truth import Truth, truth_of
 
 __all__ = ["TRUTH_NAME", "write_run"]
@@ -20,7 +22,7 @@ __all__ = ["TRUTH_NAME", "write_run"]
 TRUTH_NAME = "truth.json"
 
 
-def write_run(folder: str | Path, plant: str = "none", ranks: int = 8, steps: int = 6, seed: int = 0, **overrides: Any) -> Truth:
+def write_run(folder: str | Path, plant: str = "none", ranks: int = 8, steps: int | None = None, seed: int = 0, **overrides: Any) -> Truth:
     """Write a GPU training run with known truth in the file formats of real ones.
 
     Parameters
@@ -54,13 +56,23 @@ def write_run(folder: str | Path, plant: str = "none", ranks: int = 8, steps: in
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     simulation = simulate(spec)
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        jobs = [pool.submit(_write_trace, target, simulation, rank) for rank in range(spec.ranks)]
+        for job in jobs:
+            job.result()
+    logs = target / "nccl"
+    logs.mkdir(exist_ok=True)
     for rank in range(spec.ranks):
-        # No file name and no time in the gzip header: the same seed gives the same bytes.
-        packed = gzip.compress(trace_json(simulation, rank).encode(), compresslevel=9, mtime=0)
-        _write_whole(target / f"rank{rank}.pt.trace.json.gz", packed)
+        _write_whole(logs / log_name(spec, rank), nccl_log(spec, rank).encode())
     truth = truth_of(simulation)
     _write_whole(target / TRUTH_NAME, msgspec.json.encode(truth))
     return truth
+
+
+def _write_trace(folder: Path, simulation: Simulation, rank: int) -> None:
+    # No file name and no time in the gzip header: the same seed gives the same bytes.
+    packed = gzip.compress(trace_json(simulation, rank).encode(), compresslevel=9, mtime=0)
+    _write_whole(folder / f"rank{rank}.pt.trace.json.gz", packed)
 
 
 def _write_whole(path: Path, content: bytes) -> None:

@@ -66,8 +66,11 @@ def test_faster_link_helps_only_a_slow_fabric(truths: dict[str, Truth]) -> None:
 def test_ring_all_reduce_moves_two_times_n_minus_one_over_n() -> None:
     spec = spec_for("none", inter_node_hop_ns=0, link_efficiency=1.0)
     group = spec.groups_of("dp")[0]
-    # 4 members: 1.5 x 1e9 bytes at 50 GB/s are 30 ms.
-    assert transfer_ns(spec, group, 10**9) == pytest.approx(30e6)
+    # 2 members on two hosts: 1 x 1e9 bytes at 50 GB/s are 20 ms.
+    assert transfer_ns(spec, group, 10**9) == pytest.approx(20e6)
+    # 4 members on four hosts: 1.5 x 1e9 bytes, 30 ms.
+    wider = spec_for("none", ranks=4, gpus_per_node=1, inter_node_hop_ns=0, link_efficiency=1.0)
+    assert transfer_ns(wider, wider.groups_of("dp")[0], 10**9) == pytest.approx(30e6)
 
 
 def test_collective_ends_after_its_last_arrival_and_waits_are_to_it() -> None:

@@ -16,7 +16,7 @@ from netlab.synth import PLANTS, simulate, spec_for, truth_of, write_run
 
 
 def _digests(folder: Path) -> dict[str, str]:
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def _trace(folder: Path, rank: int) -> dict[str, Any]:
