@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
 from netlab.align.clocks import Clocks, correct, measure_clocks
 from netlab.align.completeness import judge_steps, pooled_steps
 from netlab.align.doubts import tell_doubts
 from netlab.align.events import device_activities
-from netlab.align.groups import group_layer, group_text, parallelism, resolve_groups
+from netlab.align.groups import group_table, parallelism, resolve_groups
 from netlab.align.host_work import host_activities, is_gloo_run
 from netlab.align.matching import match_collectives
 from netlab.align.metadata import describe_communication, fill_from_calls
 from netlab.align.options import AlignOptions
 from netlab.align.ranks import Assembly, assemble_ranks
-from netlab.align.split import collective_rows, message_rows, split_instances
+from netlab.align.split import message_rows, number_in_time, split_instances
 from netlab.align.steps import launch_steps, step_borders, step_marks
 from netlab.errors import RunError
 from netlab.issues import Issue
@@ -29,6 +30,8 @@ __all__ = ["Aligned", "align"]
 
 _ACTIVITY_INSTANTS = ("start_ns", "end_ns", "launch_start_ns", "launch_end_ns")
 _STEP_INSTANTS = ("start_ns", "end_ns", "mark_start_ns", "mark_end_ns")
+#: What an instance's members take over from their activities.
+_MEMBER = ("activity", "rank", "window", "step", "start_ns", "end_ns", "group_name", "group_description", "seq", "dtype", "bytes")
 
 
 @dataclass(frozen=True)
@@ -75,26 +78,27 @@ def align(raw: Mapping[str, pl.DataFrame], options: AlignOptions | None = None) 
     gloo = is_gloo_run(raw)
     events = host_activities(raw, assembly.files) if gloo else device_activities(raw, assembly.files, options, issues)
     events = describe_communication(fill_from_calls(events, raw["comm_calls"]))
-    events = resolve_groups(events, raw["process_groups"], assembly.world_size, issues)
+    events, members_of = resolve_groups(events, raw["process_groups"], assembly.world_size, assembly.ranks, issues)
     marks = step_marks(raw["annotations"], assembly.files)
     events = launch_steps(events, marks).sort("rank", "window", "start_ns", "end_ns", "stream", "file", "event").with_row_index("row")
     steps = judge_steps(step_borders(marks, events), events, raw["launches"], assembly.files, options, issues)
     tell_doubts(events, raw, assembly.files, steps, issues, gloo=gloo)
     communication = events.filter((pl.col("kind") == "communication") & ~pl.col("copy"))
-    matched = match_collectives(communication, assembly.world_size, assembly.ranks, issues)
-    matched = matched.join(events.select("row", "rank", "window", "start_ns", "end_ns", "dtype", "bytes"), on="row")
-    clocks = measure_clocks(_with_lanes(matched), assembly.ranks, assembly.hosts, issues)
-    events = _with_steps(correct(events, clocks, _ACTIVITY_INSTANTS), steps := correct(steps, clocks, _STEP_INSTANTS))
+    matched = match_collectives(communication, members_of, assembly.world_size, issues)
+    ends = pl.concat([matched, events.select("rank", "end_ns")[matched["row"]]], how="horizontal")
+    clocks = measure_clocks(ends, assembly.ranks, assembly.hosts, issues)
+    steps = correct(steps, clocks, _STEP_INSTANTS)
+    events = _with_steps(correct(events, clocks, _ACTIVITY_INSTANTS), steps)
     events = events.sort("rank", "start_ns", "end_ns", "stream", "row").with_row_index("activity")
-    split = _split(matched, events, clocks, assembly, options)
+    split = _split(matched, events, clocks, group_table(members_of, assembly.hosts), options)
     pooled, excluded = pooled_steps(steps, assembly.ranks, issues)
     frames = {
         "ranks": _ranks_table(events, raw["trace_files"], assembly),
-        "groups": _groups_table(split, events, assembly),
+        "groups": _groups_table(split, members_of, assembly.world_size),
         "clocks": CLOCKS.conform(clocks.table),
         "steps": STEPS.conform(steps),
         "activities": _activities_table(events, split),
-        "collectives": COLLECTIVES.conform(collective_rows(split)),
+        "collectives": COLLECTIVES.conform(split.with_columns(members="size")),
         "p2p": P2P.conform(message_rows(split)),
     }
     tables = {table.name: table for table in (RANKS, GROUPS, CLOCKS, STEPS, ACTIVITIES, COLLECTIVES, P2P)}
@@ -116,11 +120,6 @@ def align(raw: Mapping[str, pl.DataFrame], options: AlignOptions | None = None) 
     return Aligned(frames, facts, sorted(set(issues)))
 
 
-def _with_lanes(matched: pl.DataFrame) -> pl.DataFrame:
-    lanes = matched.select("group").unique(maintain_order=True).with_row_index("lane")
-    return matched.join(lanes, on="group", maintain_order="left")
-
-
 def _with_steps(events: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     """Add ``step``: the one in which each activity starts."""
     if steps.is_empty():
@@ -133,64 +132,29 @@ def _with_steps(events: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     return joined.with_columns(step=pl.when(pl.col("start_ns") < pl.col("step_end_ns")).then("step")).drop("step_start_ns", "step_end_ns")
 
 
-def _split(matched: pl.DataFrame, events: pl.DataFrame, clocks: Clocks, assembly: Assembly, options: AlignOptions) -> pl.DataFrame:
-    layers = _layers(matched, assembly)
-    errors = clocks.table.select("rank", "domain", domain_error_ns="error_ns")
-    frame = (
-        matched.drop("start_ns", "end_ns")
-        .join(events.select("row", "activity", "step", "start_ns", "end_ns"), on="row")
-        .join(layers, on="group", maintain_order="left")
-        .join(errors, on="rank", maintain_order="left")
-    )
-    frame = frame.join(_instance_errors(frame), on="instance", maintain_order="left")
-    # Instances are numbered in order of time, whatever way they were matched.
-    first = frame.group_by("instance").agg(at=pl.col("start_ns").min(), row=pl.col("row").min()).sort("at", "row").with_row_index("number")
-    frame = frame.join(first.select("instance", "number"), on="instance", maintain_order="left").drop("instance")
-    return split_instances(frame.rename({"number": "instance"}).with_columns(pl.col("instance").cast(pl.Int64)), options)
-
-
-def _instance_errors(frame: pl.DataFrame) -> pl.DataFrame:
-    """Clock error of an instance: that of its domain, or the sum of the two largest where several domains meet; null if one is unknown."""
-    domains = frame.select("instance", "domain", "domain_error_ns").unique()
-    return domains.group_by("instance").agg(
-        error_ns=pl.when(pl.col("domain_error_ns").null_count() == 0).then(pl.col("domain_error_ns").top_k(2).sum())
-    )
-
-
-def _layers(matched: pl.DataFrame, assembly: Assembly) -> pl.DataFrame:
-    groups = matched["group"].unique().sort().to_list()
-    rows = []
-    for group in groups:
-        members = [int(member) for member in group.split(",")]
-        places = [assembly.hosts.get(member) for member in members]
-        rows.append((group, group_layer(members, assembly.hosts), max(places.count(place) for place in set(places))))
-    return pl.DataFrame(rows, schema={"group": pl.String, "layer": pl.String, "per_node": pl.Int32}, orient="row")
+def _split(matched: pl.DataFrame, events: pl.DataFrame, clocks: Clocks, groups: pl.DataFrame, options: AlignOptions) -> pl.DataFrame:
+    position = np.empty(events.height, np.int64)
+    position[events["row"].to_numpy()] = np.arange(events.height)
+    kernels = events.select(_MEMBER)[position[matched["row"].to_numpy()]]
+    places = groups.drop("gid")[matched["gid"]]
+    domains = clocks.table.select("rank", domain=pl.col("domain").rank("dense"), domain_error_ns="error_ns")
+    members = pl.concat([matched, kernels, places], how="horizontal").join(domains, on="rank", maintain_order="left")
+    return split_instances(number_in_time(members), options)
 
 
 def _activities_table(events: pl.DataFrame, split: pl.DataFrame) -> pl.DataFrame:
-    known = split.select(
-        "activity",
-        "instance",
-        "group",
-        "layer",
-        "split",
-        "transfer_start_ns",
-        "transfer_start_low_ns",
-        "transfer_start_high_ns",
-        matched_op="op",
-    )
+    """Activities with what their instance says; written into place by number, for a join of everything would cost most of the stage."""
+    columns = ("instance", "group", "layer", "split", "op", "transfer_start_ns", "transfer_start_low_ns", "transfer_start_high_ns")
+    joined = events.join(split.select("activity", *columns), on="activity", how="left", maintain_order="left", suffix="_matched")
     communicates, copy = pl.col("kind") == "communication", pl.col("copy")
-    joined = events.join(known, on="activity", how="left", maintain_order="left")
+    instants = ("transfer_start_ns", "transfer_start_low_ns", "transfer_start_high_ns")
     joined = joined.with_columns(
-        op=pl.when(communicates).then(pl.coalesce("matched_op", "op")),
         # A copy between two devices does not wait: all of it is transfer.
+        *(pl.when(copy).then("start_ns").otherwise(name).alias(name) for name in instants),
+        *(pl.when(communicates).then(pl.col(name)).alias(name) for name in ("group_name", "seq", "dtype")),
+        op=pl.when(communicates).then(pl.coalesce("op_matched", "op")),
         layer=pl.when(copy).then(pl.lit("intra_node")).otherwise("layer"),
         split=pl.when(copy).then(pl.lit("measured")).otherwise("split"),
-        **{
-            name: pl.when(copy).then("start_ns").otherwise(name)
-            for name in ("transfer_start_ns", "transfer_start_low_ns", "transfer_start_high_ns")
-        },
-        **{name: pl.when(communicates).then(name) for name in ("group_name", "seq", "dtype")},
     )
     return ACTIVITIES.conform(joined)
 
@@ -245,25 +209,19 @@ def _whole_hosts(assembly: Assembly) -> dict[str, list[int]]:
     return found
 
 
-def _groups_table(split: pl.DataFrame, events: pl.DataFrame, assembly: Assembly) -> pl.DataFrame:
-    if split.is_empty():
-        return GROUPS.empty()
-    described = events.select("row", "group_description")
-    distinct = (
-        split.join(described, on="row", maintain_order="left")
-        .group_by("group", pl.col("group_name").fill_null("").alias("name"))
+def _groups_table(split: pl.DataFrame, members_of: Mapping[int, tuple[tuple[int, ...], int]], world_size: int | None) -> pl.DataFrame:
+    found = (
+        split.group_by("gid", pl.col("group_name").fill_null("").alias("name"))
         .agg(
+            pl.col("group", "size", "layer").first(),
             pl.col("group_description").drop_nulls().sort().first(),
             pl.col("op").unique().sort(),
-            size=pl.col("members").max(),
-            layer=pl.col("layer").first(),
         )
         .sort("group", "name")
     )
     rows = []
-    for row in distinct.iter_rows(named=True):
-        members = sorted(int(member) for member in row["group"].split(","))
-        kind, reason = parallelism(members, row["group_description"], row["op"], assembly.world_size, row["layer"])
-        rows.append((group_text(members), row["name"], row["group_description"], row["size"], members, row["layer"], kind, reason))
-    names = ["group", "name", "description", "size", "members", "layer", "parallelism", "parallelism_reason"]
-    return GROUPS.conform(pl.DataFrame(rows, schema={name: GROUPS.schema[name] for name in names}, orient="row"))
+    for row in found.iter_rows(named=True):
+        members = list(members_of[row["gid"]][0])
+        kind, reason = parallelism(members, row["group_description"], row["op"], world_size, row["layer"])
+        rows.append((row["group"], row["name"], row["group_description"], row["size"], members, row["layer"], kind, reason))
+    return GROUPS.conform(pl.DataFrame(rows, schema=dict(GROUPS.schema), orient="row"))

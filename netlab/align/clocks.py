@@ -46,7 +46,7 @@ def measure_clocks(matched: pl.DataFrame, ranks: list[int], hosts: Mapping[int, 
     Parameters
     ----------
     matched
-        One row per member of an instance: instance, lane (number of the group), rank, op, end_ns (file's own clock).
+        One row per member of an instance: instance, gid, rank, op, end_ns (file's own clock).
     ranks, hosts
         Ranks with a trace, and the hosts of those for which it is known.
     """
@@ -98,8 +98,8 @@ def _usable_ends(matched: pl.DataFrame) -> pl.DataFrame:
     """Ends of synchronising instances seen on two ranks or more; all-to-all only where a group has nothing else."""
     shared = matched.filter(pl.len().over("instance") > 1)
     synchronising = pl.col("op").is_in(SYNCHRONISING)
-    only = ~synchronising.any().over("lane") & (pl.col("op") == "all_to_all")
-    ends = shared.filter(synchronising | only).select("instance", "lane", "rank", "end_ns")
+    only = ~synchronising.any().over("gid") & (pl.col("op") == "all_to_all")
+    ends = shared.filter(synchronising | only).select("instance", "gid", "rank", "end_ns")
     return (
         ends.with_columns(center_ns=pl.col("end_ns").min().over("instance"))
         .with_columns(residual_ns=(pl.col("end_ns") - pl.col("center_ns")).cast(pl.Float64))
@@ -148,13 +148,13 @@ def _solve(ends: pl.DataFrame, domains: Mapping[int, str], origin_ns: int) -> di
     if len(names) > 1:
         ends = ends.filter(pl.col("domain").n_unique().over("instance") > 1)
     lanes = (
-        ends.group_by("lane", "domain")
+        ends.group_by("gid", "domain")
         .agg(
             offset=pl.col("residual_ns").median(),
             samples=pl.col("instance").n_unique(),
             span=pl.col("end_ns").max() - pl.col("end_ns").min(),
         )
-        .sort("lane", "domain")
+        .sort("gid", "domain")
     )
     long = ends.height > 0 and int(lanes["span"].max() or 0) > _LEAST_DRIFT_SPAN_NS  # type: ignore[arg-type]
     drifts = _drifts(ends, lanes, origin_ns) if long else None
@@ -178,13 +178,13 @@ def _drifts(ends: pl.DataFrame, lanes: pl.DataFrame, origin_ns: int) -> tuple[li
         (lane, domain): (at.to_numpy().astype(np.float64), residual.to_numpy())
         for lane, domain, at, residual in ends.with_columns(at=pl.col("end_ns") - origin_ns)
         .sort("at")
-        .group_by("lane", "domain")
+        .group_by("gid", "domain")
         .agg("at", "residual_ns")
         .iter_rows()
         for at, residual in [(pl.Series(at), pl.Series(residual))]
     }
     offsets, slopes = [], []
-    for lane, domain, offset, span in lanes.select("lane", "domain", "offset", "span").iter_rows():
+    for lane, domain, offset, span in lanes.select("gid", "domain", "offset", "span").iter_rows():
         at, residual = parts[lane, domain]
         if span <= _LEAST_DRIFT_SPAN_NS or len(at) < _LEAST_SAMPLES:
             offsets.append(offset)
@@ -207,7 +207,7 @@ def _walk(lanes: pl.DataFrame, column: str, domains: int) -> tuple[list[float], 
     """
     of_domain: dict[int, list[tuple[int, int, float]]] = defaultdict(list)
     of_lane: dict[int, list[tuple[int, float]]] = defaultdict(list)
-    for lane, domain, value, samples in lanes.select("lane", "domain", column, "samples").iter_rows():
+    for lane, domain, value, samples in lanes.select("gid", "domain", column, "samples").iter_rows():
         of_domain[domain].append((-samples, lane, value))
         of_lane[lane].append((domain, value))
     values, roots = [0.0] * domains, [-1] * domains

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
@@ -10,7 +11,7 @@ import polars as pl
 
 from netlab.issues import Issue
 
-__all__ = ["group_layer", "group_text", "parallelism", "resolve_groups"]
+__all__ = ["group_layer", "group_table", "group_text", "parallelism", "resolve_groups"]
 
 _KEY = ["file", "group_name", "group_ranks", "group_size"]
 
@@ -32,59 +33,76 @@ def group_text(members: Sequence[int]) -> str:
     return ",".join(str(rank) for rank in sorted(members))
 
 
-def resolve_groups(events: pl.DataFrame, process_groups: pl.DataFrame, world_size: int | None, issues: list[Issue]) -> pl.DataFrame:
+def resolve_groups(
+    events: pl.DataFrame,
+    process_groups: pl.DataFrame,
+    world_size: int | None,
+    ranks: Sequence[int],
+    issues: list[Issue],
+) -> tuple[pl.DataFrame, dict[int, tuple[tuple[int, ...], int]]]:
     """Find the members of every activity's group.
 
-    The stated rank list is used where it is whole; where the profiler cut it (after 30 ranks) or left it out,
-    distributedInfo.pg_config of the
-    file, then of other files whose group has that name and holds the stated ranks; then all ranks, if the size says so.
+    The stated rank list is used where it is whole; where the profiler cut it (after 30 ranks) or left it out, distributedInfo.pg_config of
+    the file, then of other files whose group has that name and holds the stated ranks; then all ranks, if the size says so.
 
     Returns
     -------
-    ``events`` with ``members`` (null where there is no group metadata at all) and ``size`` (number of members; the stated size where some
-    members stay unknown).
+    ``events`` with ``gid`` (null where there is no group metadata at all), and for every gid its members and its size, which is larger than
+    the list where some members stay unknown. gid 0 is all ranks.
     """
-    keys = events.filter(
-        (pl.col("kind") == "communication") & ~pl.col("copy") & pl.any_horizontal(pl.col("members", "group_name").is_not_null())
-    )
-    cases = keys.select(*_KEY, "rank", "members", "cut").unique(_KEY, maintain_order=True)
+    labelled = (pl.col("kind") == "communication") & ~pl.col("copy") & pl.any_horizontal(pl.col("group_ranks", "group_name").is_not_null())
+    cases = events.filter(labelled).select(*_KEY, "rank").unique(_KEY, maintain_order=True).sort(_KEY)
     configured = _configured(process_groups)
-    resolved: list[list[int] | None] = []
-    sizes: list[int | None] = []
-    short: dict[str, int] = {}
+    world = tuple(range(world_size)) if world_size else tuple(ranks)
+    known: dict[tuple[tuple[int, ...], int], int] = {(world, world_size or len(world) + 1): 0}
+    resolved: list[tuple[tuple[int, ...], int] | None] = []
+    short: dict[tuple[object, ...], set[int]] = {}
     for case in cases.iter_rows(named=True):
-        members = _resolve(case, configured, world_size)
-        stated = case["members"] or []
-        partial = members is None and bool(stated)
-        if partial:
-            short[str(case["group_name"])] = case["group_size"] or 0
-        resolved.append(sorted({*stated, case["rank"]}) if partial else members)
-        size = len(members) if members is not None else case["group_size"]
-        sizes.append(max(size, len(stated) + 1) if partial and size is not None else size)
-    for name, size in sorted(short.items()):
+        stated = _numbers(case["group_ranks"])
+        members = _resolve(case, stated, configured, world_size)
+        if members is None and stated:
+            short.setdefault(_cut_key(case), set(stated)).add(case["rank"])
+        resolved.append(None if members is None else (members, len(members)))
+    for place, case in enumerate(cases.iter_rows(named=True)):
+        # Ranks that share a cut list are members of one group: all of them get the union of what is known.
+        if resolved[place] is None and (found := short.get(_cut_key(case))) is not None:
+            resolved[place] = (tuple(sorted(found)), max(case["group_size"] or 0, len(found)))
+    for name, _, size in sorted(short, key=str):
         text = (
-            f"The ranks of process group {name!r} ({size} members) are cut short in the trace and "
-            f"distributedInfo.pg_config does not list them; "
-            "the members that were seen stand for it."
+            f"The ranks of process group {name!r} ({size} members) are cut short in the trace, and distributedInfo.pg_config does not list "
+            "them; the members that were seen stand for it."
         )
         issues.append(Issue(code="NO_GROUP_METADATA", message=text))
-    table = cases.select(_KEY).with_columns(
-        pl.Series("group_members", resolved, dtype=pl.List(pl.Int32)), pl.Series("size", sizes, dtype=pl.Int32)
-    )
-    table = _join_partial(table, cases, short)
-    return (
-        events.drop("members")
-        .join(table, on=_KEY, how="left", nulls_equal=True, maintain_order="left")
-        .rename({"group_members": "members"})
-    )
+    gids = [None if entry is None else known.setdefault(entry, len(known)) for entry in resolved]
+    table = cases.select(_KEY).with_columns(pl.Series("gid", gids, dtype=pl.Int32))
+    events = events.join(table, on=_KEY, how="left", nulls_equal=True, maintain_order="left")
+    return events.with_columns(gid=pl.when(labelled).then("gid")), {gid: entry for entry, gid in known.items()}
 
 
-def _configured(process_groups: pl.DataFrame) -> dict[tuple[int | None, str], list[list[int]]]:
+def group_table(members_of: Mapping[int, tuple[tuple[int, ...], int]], hosts: Mapping[int, str]) -> pl.DataFrame:
+    """One row per group number: gid, group (text), size, certain, layer, per_node (members in its fullest host)."""
+    rows = []
+    for gid, (members, size) in sorted(members_of.items()):
+        places = Counter(hosts.get(member) for member in members)
+        rows.append((gid, group_text(members), size, len(members) == size, group_layer(members, hosts), max(places.values(), default=1)))
+    schema = {"gid": pl.Int32, "group": pl.String, "size": pl.Int32, "certain": pl.Boolean, "layer": pl.String, "per_node": pl.Int32}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _numbers(text: str | None) -> tuple[int, ...]:
+    return tuple(sorted({int(number) for number in re.findall(r"\d+", text or "")}))
+
+
+def _cut_key(case: Mapping[str, object]) -> tuple[object, ...]:
+    return case["group_name"], case["group_ranks"], case["group_size"]
+
+
+def _configured(process_groups: pl.DataFrame) -> dict[tuple[int | None, str], list[tuple[int, ...]]]:
     """(file, name) to member lists; file None gathers those of all files."""
-    found: dict[tuple[int | None, str], list[list[int]]] = {}
+    found: dict[tuple[int | None, str], list[tuple[int, ...]]] = {}
     rows = process_groups.filter(pl.col("ranks").list.len() > 0).sort("file", "name").select("file", "name", "ranks")
     for file, name, ranks in rows.iter_rows():
-        members = sorted(ranks)
+        members = tuple(sorted(ranks))
         for key in ((file, name), (None, name)):
             kept = found.setdefault(key, [])
             if members not in kept:
@@ -93,34 +111,22 @@ def _configured(process_groups: pl.DataFrame) -> dict[tuple[int | None, str], li
 
 
 def _resolve(
-    case: Mapping[str, object], configured: Mapping[tuple[int | None, str], list[list[int]]], world_size: int | None
-) -> list[int] | None:
-    members, rank, size, name, file = (case[key] for key in ("members", "rank", "group_size", "group_name", "file"))
-    assert isinstance(rank, int)
+    case: Mapping[str, object],
+    stated: tuple[int, ...],
+    configured: Mapping[tuple[int | None, str], list[tuple[int, ...]]],
+    world_size: int | None,
+) -> tuple[int, ...] | None:
+    rank, size, name, file, text = (case[key] for key in ("rank", "group_size", "group_name", "file", "group_ranks"))
     assert isinstance(file, int)
-    stated = list(members) if isinstance(members, list) else []
-    if stated and not case["cut"]:
-        return sorted(stated)
+    if stated and "..." not in str(text):
+        return stated
     for key in ((file, str(name)), (None, str(name))):
         fitting = [ranks for ranks in configured.get(key, []) if rank in ranks and set(stated) <= set(ranks) and size in (None, len(ranks))]
         if len(fitting) == 1:
-            return list(fitting[0])
+            return fitting[0]
     if world_size is not None and size == world_size:
-        return list(range(world_size))
+        return tuple(range(world_size))
     return None
-
-
-def _join_partial(table: pl.DataFrame, cases: pl.DataFrame, short: Mapping[str, int]) -> pl.DataFrame:
-    """Ranks that share a cut list are members of one group: give all of them the union of what is known."""
-    if not short:
-        return table
-    partial = pl.col("cut") & (pl.col("group_members").list.len() < pl.col("size"))
-    marked = table.with_columns(cases["cut"])
-    union = marked.filter(partial).explode("group_members").group_by(_KEY[1:]).agg(union=pl.col("group_members").unique().sort())
-    joined = marked.join(union, on=_KEY[1:], how="left", nulls_equal=True, maintain_order="left")
-    return joined.with_columns(group_members=pl.when(partial).then(pl.coalesce("union", "group_members")).otherwise("group_members")).drop(
-        "cut", "union"
-    )
 
 
 def group_layer(members: Sequence[int], hosts: Mapping[int, str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import polars as pl
@@ -82,20 +81,18 @@ def _by_order(bare: pl.DataFrame, unused: pl.DataFrame) -> pl.DataFrame:
 
 
 def describe_communication(events: pl.DataFrame) -> pl.DataFrame:
-    """Name the operation, its bytes and its peers.
+    """Name the operation and its bytes.
 
-    Adds ``op`` (of the fixed list, or ``send_recv`` where nothing tells what a SendRecv kernel did), replaces ``bytes`` of
-    communication by the
-    larger of input and output message (null for a barrier and for element types of unknown size), adds ``members`` as the trace states them
-    and ``cut`` where the profiler shortened that list.
+    Adds ``op`` (of the fixed list, or ``send_recv`` where nothing tells what a SendRecv kernel did) and replaces ``bytes`` of communication
+    by the larger of input and output message (null for a barrier, and for element types of unknown size).
     """
     stated = _mapping(events["collective"].unique().drop_nulls().to_list(), "collective", "stated_op", operation_of_name, pl.String)
     sizes = _mapping(events["dtype"].unique().drop_nulls().to_list(), "dtype", "element_bytes", dtype_bytes, pl.Int64)
-    ranks = _mapping(events["group_ranks"].unique().drop_nulls().to_list(), "group_ranks", "members", _members, pl.List(pl.Int32))
-    for frame, key in ((stated, "collective"), (sizes, "dtype"), (ranks, "group_ranks")):
+    for frame, key in ((stated, "collective"), (sizes, "dtype")):
         events = events.join(frame, on=key, how="left", maintain_order="left")
     communication = pl.col("kind") == "communication"
-    # A kernel's own name is more exact than a label such as "coalesced"; otherwise the label is (all of p2p runs in SendRecv kernels).
+    # Labels such as "coalesced" say nothing; then the kernel's name does. Otherwise the label is right: all of p2p runs in SendRecv
+    # kernels.
     op = (
         pl.when(pl.col("copy"))
         .then(pl.lit("send"))
@@ -108,13 +105,7 @@ def describe_communication(events: pl.DataFrame) -> pl.DataFrame:
     return events.with_columns(
         op=pl.when(communication).then(op),
         bytes=pl.when(communication & ~pl.col("copy")).then(message).otherwise("bytes"),
-        cut=pl.col("group_ranks").str.contains("...", literal=True).fill_null(value=False),
-        members=pl.when(pl.col("members").list.len() > 0).then("members"),
     ).drop("stated_op", "element_bytes")
-
-
-def _members(text: str) -> list[int]:
-    return sorted({int(number) for number in re.findall(r"\d+", text)})
 
 
 def _mapping(keys: Sequence[str], key: str, value: str, function: object, dtype: pl.DataType | type[pl.DataType]) -> pl.DataFrame:
