@@ -1,0 +1,119 @@
+"""Replays drafts: several at once on one graph, with the nodes and edges that a scenario adds, and its bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netlab.errors import RunError
+from netlab.whatif.arrays import COMMUNICATION, COMPUTE
+from netlab.whatif.draft import Draft, Setting
+from netlab.whatif.graph import EdgeKind, csr
+from netlab.whatif.replay import replay, topological_order
+from netlab.whatif.timeline import Borders, StepRule
+
+__all__ = ["Engine", "Result"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A replayed draft: ends and durations of every node, and the borders of the steps."""
+
+    end_ns: Floats
+    duration_ns: Floats
+    lead_ns: Floats
+    tail_ns: Floats
+    borders: Borders
+
+
+class Engine:
+    """Replays drafts of one run."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.rule = StepRule(setting.model)
+
+    def run(self, drafts: Sequence[Draft], byte_scales: Sequence[float] | None = None) -> list[Result]:
+        """Replay drafts; those that keep the run's graph share one pass. ``byte_scales`` stretch the byte part of each."""
+        scales = list(byte_scales or [1.0] * len(drafts))
+        results: dict[int, Result] = {}
+        plain = [place for place, draft in enumerate(drafts) if not draft.more and not draft.dropped]
+        graph = self.setting.model.graph
+        if plain:
+            cost = np.stack([drafts[place].costs(scales[place]) for place in plain], axis=1)
+            ends = replay(graph.pointer, graph.predecessor, cost)
+            for column, place in enumerate(plain):
+                results[place] = self._result(drafts[place], np.ascontiguousarray(ends[:, column]), scales[place])
+        for place, draft in enumerate(drafts):
+            if place not in results:
+                results[place] = self._result(draft, self._altered(draft, draft.costs(scales[place])), scales[place])
+        return [results[place] for place in range(len(drafts))]
+
+    def floor(self, draft: Draft) -> Result:
+        """The draft with communication and codecs taking no time: what no network change can beat. Waiting for late ranks stays."""
+        free = _copy(draft)
+        free.latency_ns = np.minimum(free.latency_ns, 0.0)
+        free.byte_ns = np.minimum(free.byte_ns, 0.0)
+        free.lead_ns = free.lead_ns.copy()
+        free.lead_ns[draft.transfers.arrival] = 0.0
+        free.tail_ns = np.zeros(free.size)
+        return self.run([free])[0]
+
+    def serial(self, draft: Draft) -> Result | None:
+        """The draft with no communication beside compute on any rank; None where that order contradicts itself across ranks."""
+        alone = _copy(draft)
+        alone.more = [*draft.more, *_one_after_another(self.setting)]
+        try:
+            return self.run([alone])[0]
+        except RunError:
+            return None
+
+    def _result(self, draft: Draft, end: Floats, scale: float) -> Result:
+        duration, lead = draft.durations(scale), draft.lead_ns + draft.before_ns
+        return Result(end, duration, lead, draft.tail_ns, self.rule.borders(end, duration, lead))
+
+    def _altered(self, draft: Draft, cost: Floats) -> Floats:
+        graph = self.setting.model.graph
+        keep = np.ones(len(graph.predecessor), bool)
+        for places in draft.dropped:
+            keep[places] = False
+        source = [graph.predecessor[keep].astype(np.int64), *(edge[0] for edge in draft.more)]
+        target = [np.repeat(np.arange(graph.size), np.diff(graph.pointer))[keep], *(edge[1] for edge in draft.more)]
+        sources, targets = np.concatenate(source), np.concatenate(target)
+        order = topological_order(draft.size, sources, targets, np.arange(draft.size))
+        place = np.empty(draft.size, np.int64)
+        place[order] = np.arange(draft.size)
+        pointer, predecessor, _ = csr(draft.size, place[sources], place[targets], np.full(len(sources), EdgeKind.ADDED, np.uint8))
+        end: Floats = replay(pointer, predecessor, cost[order])[place]
+        return end
+
+
+def _copy(draft: Draft) -> Draft:
+    return replace(draft, lag_ns=draft.lag_ns.copy(), latency_ns=draft.latency_ns.copy(), byte_ns=draft.byte_ns.copy())
+
+
+def _one_after_another(setting: Setting) -> list[tuple[Ints, Ints]]:
+    """Edges that let each rank compute or communicate, never both, in the order of the measured starts."""
+    model, a = setting.model, setting.model.activities
+    rows = np.flatnonzero((a.kind == COMPUTE) | (a.kind == COMMUNICATION))
+    rows = rows[np.lexsort((rows, a.end_ns[rows], a.start_ns[rows], a.part[rows]))]
+    first = np.where(model.arrival_node >= 0, model.arrival_node, model.end_node)
+    communication = a.kind[rows] == COMMUNICATION
+    same = a.part[rows][1:] == a.part[rows][:-1]
+    turn = same & (communication[1:] | communication[:-1])
+    edges = [(model.end_node[rows[:-1][turn]], first[rows[1:][turn]])]
+    # After a collective, later compute waits for the last collective before it, and a collective for the last compute before it.
+    place = np.arange(len(rows))
+    for kind in (True, False):
+        last = np.maximum.accumulate(np.where(communication == kind, place, -1))
+        before = np.append(-1, last[:-1])
+        chosen = (communication != kind) & (before >= 0)
+        chosen &= a.part[rows[np.maximum(before, 0)]] == a.part[rows]
+        edges.append((model.end_node[rows[before[chosen]]], first[rows[chosen]]))
+    return edges

@@ -1,0 +1,356 @@
+"""From a run and scenarios to answers: the one place that states the order of the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from netlab.attribute import breakdown, pool, pooled_rows
+from netlab.intervals import measure
+from netlab.run import Run
+from netlab.units import NS_PER_MS
+from netlab.whatif.answers import Answer, Baseline, WhatIf
+from netlab.whatif.build import Model, build_model
+from netlab.whatif.changes import apply
+from netlab.whatif.costs import transfers
+from netlab.whatif.draft import Draft, Refusal, Setting
+from netlab.whatif.engine import Engine, Result
+from netlab.whatif.scenarios import Scenario, default_scenarios
+from netlab.whatif.timeline import simulated_tables
+from netlab.whatif.uncertainty import MIN_STEPS, block_bootstrap, half_width, model_error
+
+__all__ = ["DEFAULT_THRESHOLD", "Rates", "what_if"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+#: The share above which a step counts as network-bound (DESIGN section 2).
+DEFAULT_THRESHOLD = Fraction(1, 4)
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Declared one-direction link rates per GPU in Gbit/s."""
+
+    intra_node_gbps: float | None = None
+    inter_node_gbps: float | None = None
+
+
+def what_if(
+    run: Run,
+    scenarios: Sequence[Scenario] | None = None,
+    *,
+    threshold: Fraction = DEFAULT_THRESHOLD,
+    price_per_gpu_hour: float | None = None,
+    links: Any = None,
+) -> WhatIf:
+    """Replay the run with changed costs and say how sure the answers are.
+
+    Parameters
+    ----------
+    run
+        An aligned run with ``activities`` and ``steps``.
+    scenarios
+        Questions; None asks the built-in set.
+    threshold
+        A network share strictly above it is flagged.
+    price_per_gpu_hour
+        Price, in any currency, for what a change saves.
+    links
+        Declared rates: anything with ``intra_node_gbps`` and ``inter_node_gbps``, such as `netlab.config.Links` or `Rates`.
+
+    Returns
+    -------
+    `WhatIf`: the error of the replayed baseline first, then one answer or refusal per scenario, in the given order.
+    """
+    asked = default_scenarios() if scenarios is None else tuple(scenarios)
+    if run.frame("activities").is_empty():
+        reason = "The run holds no device activities (and no Gloo spans), so there is no step to replay."
+        return _nothing(run, asked, threshold, reason)
+    model = build_model(run)
+    setting = Setting(
+        run=run,
+        model=model,
+        transfers=transfers(run, model),
+        intra_node_gbps=getattr(links, "intra_node_gbps", None),
+        inter_node_gbps=getattr(links, "inter_node_gbps", None),
+    )
+    study = _Study(setting, threshold, price_per_gpu_hour)
+    if not len(study.pooled):
+        return _nothing(run, asked, threshold, "No step of the run is complete, so there is no step to replay.")
+    return WhatIf(baseline=study.baseline(), scenarios=study.answers(asked))
+
+
+def _nothing(run: Run, asked: Sequence[Scenario], threshold: Fraction, reason: str) -> WhatIf:
+    missing = ["profiler traces with device events (netlab.capture records them)"]
+    return WhatIf(
+        baseline=Baseline(
+            measured_ms=None,
+            replayed_ms=None,
+            replay_error=None,
+            dependencies="inferred",
+            window=run.facts.window,
+            threshold=float(threshold),
+        ),
+        scenarios=[
+            Answer(
+                name=scenario.name,
+                changes=scenario.change_dicts(),
+                refused=reason,
+                inputs_missing=missing,
+                assumptions=["Nothing is assumed."],
+            )
+            for scenario in asked
+        ],
+    )
+
+
+class _Study:
+    """One run under several scenarios."""
+
+    def __init__(self, setting: Setting, threshold: Fraction, price: float | None) -> None:
+        self.setting, self.threshold, self.price = setting, threshold, price
+        self.model: Model = setting.model
+        self.engine = Engine(setting)
+        self.unchanged = Draft.of(setting)
+        self.base = self.engine.run([self.unchanged])[0]
+        steps = self.model.steps.frame
+        measured = pooled_rows(breakdown(self.model.activities.frame, steps))
+        keys = steps.select("rank", "window", "step").with_row_index("row")
+        chosen = keys.join(measured.select("rank", "window", "step").unique(), on=["rank", "window", "step"], how="semi")
+        self.pooled: Ints = chosen["row"].cast(pl.Int64).to_numpy()
+        self.measured_shares = self._shares(measured)
+        order = steps[self.pooled].select("window", "step").with_columns(pl.struct("window", "step").rank("dense").alias("n"))
+        self.step_number: Ints = (order["n"].cast(pl.Int64) - 1).to_numpy()
+
+    @property
+    def step_count(self) -> int:
+        """Steps that are pooled."""
+        return int(self.step_number.max()) + 1
+
+    @property
+    def measured_ms(self) -> float:
+        """Pooled iteration time as measured."""
+        s = self.model.steps
+        return float((s.end_ns - s.start_ns)[self.pooled].mean()) / NS_PER_MS
+
+    def baseline(self) -> Baseline:
+        """The unchanged run."""
+        replayed = self._mean(self.base.borders.length_ns)
+        lags = Draft.of(self.setting)
+        lags.lag_ns = np.minimum(lags.lag_ns, 0.0)
+        tight = self._mean(self.engine.run([lags])[0].borders.length_ns)
+        return Baseline(
+            measured_ms=self.measured_ms,
+            replayed_ms=replayed,
+            replay_error=replayed / self.measured_ms - 1 if self.measured_ms else None,
+            dependencies=self.model.dependencies,
+            explained_share=min(1.0, max(0.0, tight / self.measured_ms)) if self.measured_ms else None,
+            steps=self.step_count,
+            window=self.setting.run.facts.window,
+            network_share=self.measured_shares[0],
+            threshold=float(self.threshold),
+        )
+
+    def answers(self, asked: Sequence[Scenario]) -> list[Answer]:
+        """One answer per scenario, in their order; the replays of all of them run together."""
+        drafts: list[Draft | Refusal] = []
+        for scenario in asked:
+            try:
+                drafts.append(apply(self.setting, scenario))
+            except Refusal as refusal:
+                drafts.append(refusal)
+        living = [draft for draft in drafts if isinstance(draft, Draft)]
+        results = iter(self.engine.run(living))
+        return [
+            self._answer(scenario, draft, next(results)) if isinstance(draft, Draft) else self._refused(scenario, draft)
+            for scenario, draft in zip(asked, drafts, strict=True)
+        ]
+
+    def _refused(self, scenario: Scenario, refusal: Refusal) -> Answer:
+        floor = self._mean(self.engine.floor(self.unchanged).borders.length_ns)
+        return Answer(
+            name=scenario.name,
+            changes=scenario.change_dicts(),
+            refused=refusal.reason,
+            bound_best_ms=floor,
+            assumptions=["bound_best_ms is the run without any communication; nothing better is possible by a change of the network."],
+            inputs_used=self._inputs_used(),
+            inputs_missing=list(refusal.missing),
+        )
+
+    def _answer(self, scenario: Scenario, draft: Draft, result: Result) -> Answer:
+        floor = self.engine.floor(draft)
+        floor_ms = self._mean(floor.borders.length_ns)
+        shares: tuple[float | None, float | None, bool | None]
+        if draft.bound is not None:
+            lengths, shares = self._bound(draft, result, floor)
+        else:
+            lengths = result.borders.length_ns
+            shares = self._simulated_shares(draft, result)
+        predicted = self._mean(lengths)
+        bound = min(predicted, floor_ms)
+        low80, high80, low95, high95 = self._interval(draft, lengths, predicted)
+        self._say_how_sure(draft)
+        speedup = self.measured_ms * draft.micro_batches / predicted if predicted else None
+        world = self.setting.run.facts.world_size or len(self.setting.run.facts.ranks) or None
+        saved = None if speedup is None or world is None or self.setting.run.facts.window != "step" else 24.0 * world * (1 - 1 / speedup)
+        return Answer(
+            name=scenario.name,
+            changes=scenario.change_dicts(),
+            predicted_ms=predicted,
+            interval80_ms=(max(0.0, low80), high80),
+            interval95_ms=(max(0.0, low95), high95),
+            speedup=speedup,
+            network_share=shares[0],
+            comm_share=shares[1],
+            flagged=shares[2],
+            bound_best_ms=bound,
+            confidence=draft.confidence,
+            assumptions=draft.assumptions,
+            inputs_used=[*self._inputs_used(), *draft.inputs_used],
+            inputs_missing=sorted(set(draft.inputs_missing)),
+            saved_gpu_hours_per_day=saved,
+            saved_cost_per_day=None if saved is None or self.price is None else saved * self.price,
+            break_even_price_per_gpu_hour=None if speedup is None or self.price is None else self.price * (speedup - 1),
+        )
+
+    def _bound(self, draft: Draft, result: Result, floor: Result) -> tuple[Floats, tuple[float | None, float | None, bool | None]]:
+        """Step lengths and shares of a bound on overlap.
+
+        All hidden: no step is shorter than its critical path without communication, nor than the communication of the busiest rank.
+        None hidden: compute and communication of a rank take turns, and ranks wait for each other as they do.
+        """
+        if draft.bound == "none":
+            serial = self.engine.serial(draft)
+            if serial is None:
+                draft.say(
+                    "Taking turns contradicts the order of the collectives across ranks; hidden communication was added to each "
+                    "step instead."
+                )
+                lengths = result.borders.length_ns + self._hidden(draft, result)
+                return lengths, (None, None, None)
+            return serial.borders.length_ns, self._simulated_shares(draft, serial)
+        alone = floor.borders.length_ns
+        busy = self._communication(draft, result)
+        lengths = np.maximum(alone, busy)
+        draft.say("Never shorter than compute with its waiting, nor than the communication of the busiest rank.")
+        exposed = float((lengths - alone)[self.pooled].sum())
+        total = float(lengths[self.pooled].sum())
+        share = exposed / total if total else None
+        return lengths, (share, share, None if share is None else Fraction(share) > self.threshold)
+
+    def _communication(self, draft: Draft, result: Result) -> Floats:
+        """Union of transfer per row of the steps, the busiest rank of each step for all of its rows."""
+        t, a, s = draft.transfers, self.model.activities, self.model.steps
+        known = ~t.of("unknown")
+        start = result.end_ns[t.node] - result.tail_ns[t.node] - result.duration_ns[t.node]
+        end = result.end_ns[t.node] - result.tail_ns[t.node]
+        part, step = a.part[t.row], a.step[t.row]
+        busy = np.zeros(s.size)
+        for row in range(s.size):
+            own = known & (part == s.part[row]) & (step == s.step[row])
+            if own.any():
+                busy[row] = measure(np.rint(start[own]).astype(np.int64), np.rint(end[own]).astype(np.int64))
+        window = s.frame["window"].to_numpy()
+        for key in np.unique(np.stack((window, s.step)), axis=1).T:
+            rows = (window == key[0]) & (s.step == key[1])
+            busy[rows] = busy[rows].max()
+        return busy
+
+    def _hidden(self, draft: Draft, result: Result) -> Floats:
+        activities, steps = self._tables(draft, result)
+        rows = breakdown(activities, steps).group_by("rank", "window", "step").agg(pl.col("hidden_comm_ns").sum())
+        keys = self.model.steps.frame.select("rank", "window", "step")
+        return (
+            keys.join(rows, on=["rank", "window", "step"], how="left", maintain_order="left")["hidden_comm_ns"]
+            .fill_null(0)
+            .to_numpy()
+            .astype(float)
+        )
+
+    def _tables(self, draft: Draft, result: Result) -> tuple[pl.DataFrame, pl.DataFrame]:
+        replaced = np.concatenate(draft.replaced or [np.empty(0, np.int64)])
+        nodes = (result.end_ns, result.duration_ns, result.lead_ns, result.tail_ns)
+        return simulated_tables(self.model, result.borders, *nodes, draft.transfers, replaced)
+
+    def _simulated_shares(self, draft: Draft, result: Result) -> tuple[float | None, float | None, bool | None]:
+        activities, steps = self._tables(draft, result)
+        kept = steps.join(self.model.steps.frame[self.pooled].select("rank", "window", "step"), on=["rank", "window", "step"], how="semi")
+        return self._shares(breakdown(activities, kept))
+
+    def _shares(self, frame: pl.DataFrame) -> tuple[float | None, float | None, bool | None]:
+        row = pool(frame, [], self.threshold).row(0, named=True)
+        return row["network_share"], row["comm_share"], row["flagged"]
+
+    def _mean(self, lengths: Floats) -> float:
+        return float(lengths[self.pooled].mean()) / NS_PER_MS
+
+    def _per_step(self, lengths: Floats) -> Floats:
+        sums = np.bincount(self.step_number, weights=lengths[self.pooled])
+        means: Floats = sums / np.bincount(self.step_number) / NS_PER_MS
+        return means
+
+    def _interval(self, draft: Draft, lengths: Floats, predicted: float) -> tuple[float, float, float, float]:
+        """Block bootstrap over steps, cost of the transfers and the model's error, independent of each other."""
+        model = model_error(tuple(draft.kinds))
+        cost_low, cost_high = self._cost_range(draft, predicted)
+        widths = []
+        for share, model_half in ((0.80, model.half80), (0.95, model.half95)):
+            step = (0.0, 0.0)
+            if self.step_count >= MIN_STEPS:
+                means = block_bootstrap(self._per_step(lengths))
+                step = half_width(predicted, *np.quantile(means, [(1 - share) / 2, (1 + share) / 2]).tolist())
+            own = model_half * predicted
+            widths.append((float(np.hypot(own, step[0]) + cost_low), float(np.hypot(own, step[1]) + cost_high)))
+        (l80, h80), (l95, h95) = widths
+        return predicted - l80, predicted + h80, predicted - l95, predicted + h95
+
+    def _cost_range(self, draft: Draft, predicted: float) -> tuple[float, float]:
+        """How far the step moves when the byte part of transfers does, within declared intervals."""
+        if draft.byte_range == (1.0, 1.0) or draft.bound is not None:
+            return 0.0, 0.0
+        low, high = self.engine.run([draft, draft], draft.byte_range)
+        return half_width(predicted, self._mean(low.borders.length_ns), self._mean(high.borders.length_ns))
+
+    def _say_how_sure(self, draft: Draft) -> None:
+        facts = self.setting.run.facts
+        if self.step_count < MIN_STEPS:
+            draft.lower("datasheet")
+            draft.say(
+                "one step: variation unknown" if self.step_count == 1 else f"only {self.step_count} steps: variation between steps unknown"
+            )
+        if self.model.dependencies == "inferred":
+            if draft.kinds:
+                draft.lower("calibrated")
+            draft.say("Dependencies between streams are inferred from the measured instants, not recorded.")
+            draft.inputs_missing.append(
+                "recorded dependencies (profiler option enable_cuda_sync_events)" if not self.model.cpu else "recorded waits"
+            )
+        if facts.window != "step":
+            draft.say("The trace has no step marks: times are of the whole capture, not of an iteration.")
+            draft.inputs_missing.append("step marks (prof.step() once per iteration)")
+        if facts.missing_ranks:
+            draft.say(
+                f"{len(facts.missing_ranks)} of {facts.world_size} ranks were not captured; they are taken to be no later than those seen."
+            )
+            draft.inputs_missing.append("traces of the missing ranks")
+        if not draft.assumptions:
+            draft.say("Nothing is changed.")
+
+    def _inputs_used(self) -> list[str]:
+        facts = self.setting.run.facts
+        used = [f"traces of {len(facts.ranks)} of {facts.world_size or '?'} ranks", f"{self.step_count} steps"]
+        fitted = sum(fit.source == "fit" for fit in self.setting.transfers.fits.values())
+        table = sum(fit.source == "table" for fit in self.setting.transfers.fits.values())
+        if fitted:
+            used.append(f"latency and bandwidth fitted from the run's own transfers ({fitted} kinds)")
+        if table:
+            used.append(f"NCCL's printed latency table ({table} kinds)")
+        return used
