@@ -61,6 +61,13 @@ FINDING_CODES: dict[str, str] = {
     "ENV_LEFTOVER": "A debugging or tuning variable was left set.",
     "IB_DOWN_ASYNC": "An asynchronous InfiniBand event reported a port down.",
     "SLOW_INIT": "Communicator initialisation is slow.",
+    "MNNVL_OFF": "Multi-node NVLink is there, but not used.",
+    "PEER_CLOSED": "A host closed its connections: it died first.",
+    "CUDA_FAILURE": "A CUDA call failed.",
+    "DUPLICATE_GPU": "Two ranks use one GPU.",
+    "CONNECT_FAILED": "A bootstrap connection failed.",
+    "MESSAGE_TRUNCATED": "A message was shorter than its receiver expected.",
+    "NCCL_WARNING": "NCCL printed warnings for which there is no rule.",
 }
 
 _SEVERITIES = ("critical", "warning", "info")

@@ -24,7 +24,7 @@ def log_world_size(communicators: pl.DataFrame, flight: pl.DataFrame | None = No
     """
     sizes = [value for value in communicators["nranks"].to_list() if value] if "nranks" in communicators.columns else []
     if flight is not None and not flight.is_empty():
-        listed = [group for group in flight["group"].drop_nulls().unique().to_list() if _is_list(group)]
+        listed = [group for group in flight["group"].drop_nulls().unique().to_list() if "," in group and _is_list(group)]
         sizes += [len(group.split(",")) for group in listed]
         ranks = flight["rank"].drop_nulls()
         sizes += [int(ranks.max()) + 1] if len(ranks) and not listed else []  # type: ignore[arg-type]

@@ -165,7 +165,7 @@ FLIGHT = Table(
     unique=False,
     columns=(
         _int("rank", "Rank in the world."),
-        _text("group", "Sorted member list as text where the dump has it, else the process-group name."),
+        _text("group", "Sorted member list as text where the dump has it, else name and description of the group (`1:tp_group`)."),
         _text("group_name", "Process-group name."),
         _int("seq", "Sequence number in the group."),
         _text("op", "Operation, netlab's name.", nullable=False),

@@ -45,7 +45,7 @@ def entry_row(
     dtypes = [*_texts(entry.get("input_dtypes")), *_texts(entry.get("output_dtypes"))]
     return {
         "rank": rank,
-        "group": ",".join(map(str, ranks)) if ranks else (name or description or str(pg_id)),
+        "group": ",".join(map(str, ranks)) if ranks else f"{name or pg_id}:{description or ''}",
         "group_name": name or description,
         "seq": seq,
         "op": op_name(profiling_name),

@@ -1,0 +1,253 @@
+"""Rules about collectives: who did not join, who called something else, who comes last."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from math import comb
+
+import polars as pl
+
+from netlab.diagnose.nccl_evidence import Evidence, Row, finding, joined
+from netlab.findings import Finding
+
+__all__ = ["hang_findings", "late_ranks", "mismatches"]
+
+
+def mismatches(evidence: Evidence) -> Iterator[Finding]:
+    """Ranks that call different operations, sizes or types at the same place of a group: the first such place of each group."""
+    if evidence.flight.is_empty():
+        return
+    calls = (
+        evidence.flight.filter(~pl.col("is_p2p").fill_null(False) & (pl.col("op") != "unknown") & pl.col("rank").is_not_null())
+        .select("group", "seq", "rank", "op", "bytes", "dtype", "state", "source")
+        .unique(["group", "seq", "rank"], keep="first", maintain_order=True)
+    )
+    odd = (
+        calls.group_by("group", "seq")
+        .agg(
+            ops=pl.col("op").n_unique(),
+            sizes=pl.col("bytes").drop_nulls().n_unique(),
+            types=pl.col("dtype").drop_nulls().n_unique(),
+            op=pl.col("op").first(),
+        )
+        .filter(
+            (pl.col("ops") > 1)
+            | (~pl.col("op").is_in(["all_to_all", "gather", "scatter"]) & ((pl.col("sizes") > 1) | (pl.col("types") > 1)))
+        )
+        .sort("group", "seq")
+        .unique("group", keep="first", maintain_order=True)
+    )
+    for group, seq in odd.select("group", "seq").iter_rows():
+        rows = calls.filter((pl.col("group") == group) & (pl.col("seq") == seq)).sort("rank").to_dicts()
+        forms = Counter((row["op"], row["bytes"], row["dtype"]) for row in rows)
+        common, count = forms.most_common(1)[0]
+        minority = [row for row in rows if (row["op"], row["bytes"], row["dtype"]) != common]
+        deviating = minority if 2 * count > len(rows) else rows
+        different = "operations" if len({form[0] for form in forms}) > 1 else "sizes" if len({form[1] for form in forms}) > 1 else "types"
+        ranks = [row["rank"] for row in deviating]
+        said = "; ".join(f"rank {row['rank']}: {_call(row)}" for row in deviating[:4])
+        yield finding(
+            "COLLECTIVE_MISMATCH",
+            f"Ranks of group {group} call different {different} at sequence number {seq}: {said}; "
+            + (f"the others: {_call(_first_of(rows, common))}." if deviating is minority else ""),
+            detail=(
+                "NCCL does not check this: ranks wait for each other for ever, or data are wrong. Everything behind it in the "
+                "group is shifted."
+            ),
+            action=(
+                "Find the branch that only these ranks take (conditional loss, uneven batches, unused parameters); the frames of "
+                "the dump name the line."
+            ),
+            source="PyTorch flight recorder; torchfrtrace COLLECTIVE_TYPE_MISMATCH",
+            evidence=[*deviating, *[row for row in rows if row not in deviating][:1]],
+            ranks=ranks,
+            groups=[group],
+            severity="critical",
+            cause="host",
+        )
+
+
+def _first_of(rows: list[Row], form: tuple[object, ...]) -> Row:
+    """The first row of one form."""
+    return next(row for row in rows if (row["op"], row["bytes"], row["dtype"]) == form)
+
+
+def _call(row: Row) -> str:
+    size = f" of {row['bytes']:,} bytes" if row["bytes"] is not None else ""
+    return f"{row['op']}{size}"
+
+
+def hang_findings(evidence: Evidence) -> Iterator[Finding]:
+    """Collectives that hang: who did not join, or that all are inside."""
+    created = _created(evidence.flight)
+    mismatched = {(f.subject.groups[0], f.title) for f in mismatches(evidence)}
+    odd = {(group, int(m[1])) for group, title in mismatched if (m := re.search(r"sequence number (\d+)", title))}
+    for hang in evidence.hangs:
+        key = (hang["group"], hang["seq"])
+        if key in odd or _follows(hang, evidence.hangs, created):
+            continue
+        op, seq, waiting, missing = hang["op"], hang["seq"], hang["waiting_ranks"], hang["missing_ranks"]
+        lines = _timeouts(evidence, seq)
+        rows = (
+            evidence.flight.filter((pl.col("group") == hang["group"]) & (pl.col("seq") == seq))
+            .unique("rank", maintain_order=True)
+            .sort("rank")
+            .to_dicts()
+        )
+        last = f" The last collective that all completed is {hang['last_completed_seq']}." if hang["last_completed_seq"] is not None else ""
+        if missing:
+            elsewhere = [h for h in evidence.hangs if h is not hang and set(h["waiting_ranks"]) & set(missing)]
+            inside = "".join(
+                f" Rank {joined(sorted(set(h['waiting_ranks']) & set(missing)))} is inside {h['op']} {h['seq']} of group {h['group']}."
+                for h in elsewhere[:2]
+            )
+            who = f"Rank {missing[0]}" if len(missing) == 1 else f"Ranks {joined(missing)}"
+            yield finding(
+                "COLLECTIVE_NOT_JOINED",
+                f"{who} did not join {op} {seq} of group {hang['group']}, in which {_ranks(waiting)} wait.",
+                detail=(
+                    f"Those who wait print the timeout; the absent one is where to look.{last}{inside} It is late or stuck (data "
+                    "loader, out of memory, exception), or it died."
+                ),
+                action=(
+                    "Take its Python stack (py-spy dump), read its log and dmesg at that time; the flight recorder's frames show the "
+                    "last call that it made."
+                ),
+                source="PyTorch issue 118369; PyTorch flight recorder",
+                evidence=[*rows, *lines],
+                ranks=missing,
+                groups=[hang["group"]],
+                hosts=_hosts(evidence, missing),
+                severity="critical",
+                cause="host",
+            )
+            continue
+        if hang["basis"] == "watchdog":
+            title = f"The watchdog timed out {op} {seq}, reported by {_ranks(waiting)}."
+            detail = f"A rank that does not report, or whose last enqueued number is lower, is the first suspect.{last}"
+        else:
+            scheduled = [row["rank"] for row in rows if row["state"] == "scheduled"]
+            behind = f" The GPU of {_ranks(scheduled)} has not started it." if scheduled and len(scheduled) < len(rows) else ""
+            absent = _without_dump(hang, evidence.flight)
+            gap = f" There is no dump of {_ranks(absent)}." if absent else ""
+            title = f"{op} {seq} of group {hang['group']} did not complete: {_ranks(waiting)} are inside."
+            detail = (
+                "Every rank with a dump has joined and none has finished: the network or NCCL itself, unless a rank without a "
+                f"dump is missing.{behind}{gap}{last}"
+            )
+        yield finding(
+            "COLLECTIVE_TIMEOUT",
+            title,
+            detail=detail,
+            action=(
+                "Look for InfiniBand errors and port events at that time, take dumps of all ranks (TORCH_NCCL_DUMP_ON_TIMEOUT=1), "
+                "and ask ncclras."
+            ),
+            source="PyTorch ProcessGroupNCCL watchdog",
+            evidence=[*lines, *rows],
+            ranks=waiting,
+            groups=[hang["group"]],
+            severity="critical",
+        )
+
+
+def _ranks(ranks: list[int]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {joined(ranks)}"
+
+
+def _created(flight: pl.DataFrame) -> dict[tuple[str, int, int], int]:
+    rows = flight.select("group", "seq", "rank", "created_ns").drop_nulls()
+    return {(group, seq, rank): created for group, seq, rank, created in rows.iter_rows()}
+
+
+def _follows(hang: Row, others: list[Row], created: dict[tuple[str, int, int], int]) -> bool:
+    """Whether every rank of a hang was stuck in another group before: then it is a consequence."""
+
+    def earlier(rank: int) -> bool:
+        own = created.get((hang["group"], hang["seq"], rank))
+        return any(
+            own is not None and (at := created.get((other["group"], other["seq"], rank))) is not None and at < own
+            for other in others
+            if other is not hang and rank in other["waiting_ranks"]
+        )
+
+    return not hang["missing_ranks"] and bool(hang["waiting_ranks"]) and all(earlier(rank) for rank in hang["waiting_ranks"])
+
+
+def _timeouts(evidence: Evidence, seq: int) -> list[Row]:
+    return [e for e in evidence.of_code("watchdog_timeout", "watchdog_status") if e["key"] == str(seq)]
+
+
+def _hosts(evidence: Evidence, ranks: list[int]) -> set[str]:
+    return {c["host"] for c in evidence.communicators if c["global_rank"] in ranks and c["host"]}
+
+
+def _without_dump(hang: Row, flight: pl.DataFrame) -> list[int]:
+    parts = hang["group"].split(",")
+    if not all(part.isdigit() for part in parts):
+        return []
+    seen = set(flight["rank"].drop_nulls().to_list())
+    return sorted(int(part) for part in parts if int(part) not in seen)
+
+
+def late_ranks(evidence: Evidence) -> Iterator[Finding]:
+    """A rank whose operations are short while those of the others are long: they wait for it. Only without a timeline, which tells more."""
+    if evidence.has_timeline:
+        return
+    flight = evidence.flight.filter((pl.col("timing") == "device") & ~pl.col("is_p2p").fill_null(False))
+    inspected = evidence.profiler.filter(pl.col("op").is_not_null() & pl.col("rank").is_not_null() & pl.col("seq").is_not_null())
+    for frame, name, tool in ((flight, "group", "flight recorder"), (inspected, "comm_id", "NCCL Inspector")):
+        found = _late(frame, name)
+        if found is None:
+            continue
+        rank, last, count, caused_ms, groups = found
+        yield finding(
+            "STRAGGLER",
+            f"Rank {rank} arrives last in {last} of {count} collectives; the others wait {caused_ms:.1f} ms for it in all.",
+            detail=(
+                f"By the {tool}'s durations: in a collective the last one to arrive has the shortest time, and the rest of the "
+                "others' time is waiting. "
+                "What held it up (its compute, host or input) these records do not tell."
+            ),
+            action="Record a trace of that rank and one other (netlab.capture) and compare; check its clocks, temperature and data loader.",
+            source="definition of wait and transfer, docs/methods.md",
+            evidence=[],
+            ranks=[rank],
+            groups=groups,
+            hosts=_hosts(evidence, [rank]),
+            cause="straggler",
+        )
+
+
+def _late(frame: pl.DataFrame, group: str) -> tuple[int, int, int, float, list[str]] | None:
+    """The rank that is last clearly more often than chance explains, or None."""
+    shared = frame.filter(pl.col("duration_ns").is_not_null()).unique([group, "seq", "rank"], maintain_order=True)
+    if shared.is_empty():
+        return None
+    per = shared.group_by(group, "seq").agg(
+        members=pl.len(),
+        rank=pl.col("rank").sort_by("duration_ns").first(),
+        low=pl.col("duration_ns").min(),
+        rest=pl.col("duration_ns").sum(),
+    )
+    per = per.filter(pl.col("members") > 1).with_columns(caused=pl.col("rest") - pl.col("members") * pl.col("low"))
+    # Below a tenth of the operation (and 50 us) a difference is launch jitter, not waiting.
+    clear = per.filter(
+        (pl.col("caused") / (pl.col("members") - 1) > 0.1 * pl.col("low")) & (pl.col("caused") / (pl.col("members") - 1) > 50_000)
+    )
+    if clear.is_empty():
+        return None
+    blamed = (
+        clear.group_by("rank")
+        .agg(last=pl.len(), caused=pl.col("caused").sum(), groups=pl.col(group).unique())
+        .sort("caused", descending=True)
+    )
+    top = blamed.row(0, named=True)
+    trials, ranks = clear.height, shared["rank"].n_unique()
+    chance = sum(comb(trials, k) * (1 / ranks) ** k * (1 - 1 / ranks) ** (trials - k) for k in range(top["last"], trials + 1)) * ranks
+    if trials < 5 or chance > 1e-3:
+        return None
+    groups = sorted(str(name) for name in top["groups"] if name is not None)
+    return int(top["rank"]), int(top["last"]), per.height, top["caused"] / 1e6, groups
