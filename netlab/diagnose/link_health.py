@@ -1,0 +1,170 @@
+"""Findings about links that damage or lose packets: errors, flaps, loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from netlab.diagnose.link_facts import LinkFacts, name_of
+from netlab.diagnose.link_thresholds import LINK_THRESHOLDS, LinkThresholds
+from netlab.findings import Finding, Subject
+
+__all__ = ["error_findings", "flap_findings", "loss_findings"]
+
+_NDR_GBPS = 400.0
+_SHORT_S, _LONG_S = 12 * 60, 125 * 60
+_LONG_BER = 1e-15
+#: Any of these is damage that error correction did not hide.
+_ANY = ("fec_uncorrected", "link_recovery", "local_link_integrity_errors", "local_physical_errors")
+_SIDE_EFFECTS = ("remote_physical_errors", "switch_relay_errors", "vl15_dropped")
+
+
+def _ports(facts: LinkFacts) -> list[tuple[str, str]]:
+    return sorted({(row["device"], row["port"]) for row in facts.links})
+
+
+def error_findings(facts: LinkFacts, limits: LinkThresholds = LINK_THRESHOLDS) -> list[Finding]:
+    """LINK_ERRORS: one finding per port whose own error counters grew beyond their limits.
+
+    Errors that a port only passes on (remote physical errors, relay errors) accuse no port; they stand as evidence where others do.
+    """
+    found = []
+    for device, port in _ports(facts):
+        evidence = _symbol_errors(facts, device, port, limits) + _packet_errors(facts, device, port, limits)
+        for metric in _ANY:
+            total = facts.total(device, port, metric)
+            if total:
+                evidence.append({"metric": metric, "count": round(total), "limit": 0})
+        if not evidence:
+            continue
+        sources = [limits.symbol_errors.source, limits.pre_fec_ber.source, limits.error_ratio.source]
+        for metric in _SIDE_EFFECTS:
+            total = facts.total(device, port, metric)
+            if total:
+                evidence.append({"metric": metric, "count": round(total), "note": "made elsewhere, no accusation of this port"})
+        peer = facts.peer(device, port)
+        where = (
+            f"the cable and transceivers between {device}/{port} and {name_of(peer)}"
+            if peer
+            else f"cable and transceiver of {device}/{port}"
+        )
+        worst = ", ".join(f"{row['count']:,} {row['metric'].replace('_', ' ')}" for row in evidence if "note" not in row)
+        found.append(
+            Finding(
+                code="LINK_ERRORS",
+                title=f"{device}/{port} has errors: {worst}",
+                detail=(
+                    f"In {facts.window_s:g} s the port counted {worst}. Damaged packets are repeated or lost. Whether "
+                    "these errors slowed the "
+                    "job is another question: see the localisation of the link."
+                ),
+                subject=Subject(ports=[f"{device}/{port}"]),
+                evidence=evidence,
+                action=f"Clean or replace {where}; check that the error counters stay still afterwards.",
+                source="; ".join(sources),
+            )
+        )
+    return found
+
+
+def _symbol_errors(facts: LinkFacts, device: str, port: str, limits: LinkThresholds) -> list[dict[str, Any]]:
+    """Symbol errors after correction beyond the budget of the link's rate and the window (never less than 12 minutes' worth)."""
+    rows = list(facts.of(device, port, "symbol_errors"))
+    if not rows:
+        return []
+    count, seconds = sum(row.total for row in rows), max(row.known_ns for row in rows) / 1e9
+    speed = facts.ports.get((device, port), {}).get("speed_gbps") or _NDR_GBPS
+    if seconds <= _LONG_S:
+        budget = limits.symbol_errors.value * speed / _NDR_GBPS * max(seconds, _SHORT_S) / _SHORT_S
+    else:
+        budget = _LONG_BER * speed * 1e9 * seconds
+    return [{"metric": "symbol_errors", "count": round(count), "limit": round(budget, 2), "seconds": seconds}] if count > budget else []
+
+
+def _packet_errors(facts: LinkFacts, device: str, port: str, limits: LinkThresholds) -> list[dict[str, Any]]:
+    found = []
+    for direction in ("rx", "tx"):
+        errors = facts.total(device, port, "errors", direction=direction)
+        checksum = facts.total(device, port, "fcs_errors", direction=direction)
+        packets = facts.total(device, port, "packets", direction=direction)
+        metric, count = ("fcs_errors", checksum) if checksum and checksum >= (errors or 0) else ("errors", errors)
+        if count and (packets is None or count > limits.error_ratio.value * (packets + count)):
+            row = {"metric": metric, "direction": direction, "count": round(count), "limit_ratio": limits.error_ratio.value}
+            if packets:
+                row["ratio"] = count / (packets + count)
+            found.append(row)
+    return found
+
+
+def flap_findings(facts: LinkFacts) -> list[Finding]:
+    """LINK_FLAP: one finding per cable whose ends count a link that went down (or a carrier that changed)."""
+    found, done = [], set()
+    for device, port in _ports(facts):
+        if (device, port) in done:
+            continue
+        ends = [(device, port)]
+        peer = facts.peer(device, port)
+        if peer is not None:
+            ends.append(peer)
+        counts = {end: (facts.total(*end, "link_downed"), facts.total(*end, "carrier_changes")) for end in ends}
+        hit = [end for end, (downs, changes) in counts.items() if downs or changes]
+        if not hit:
+            continue
+        done.update(ends)
+        evidence: list[dict[str, Any]] = [
+            {"port": name_of(end), "link_downed": downs and round(downs), "carrier_changes": changes and round(changes)}
+            for end, (downs, changes) in counts.items()
+        ]
+        silent = [name_of(end) for end in ends if end not in hit and any(value is not None for value in counts[end])]
+        doubt = f" {silent[0]} at the other end counted none: perhaps only a device restarted." if silent else ""
+        names = " and ".join(name_of(end) for end in hit)
+        times = max(int(max(counts[end][0] or 0, (counts[end][1] or 0) / 2, 1)) for end in hit)
+        found.append(
+            Finding(
+                code="LINK_FLAP",
+                title=f"The link at {names} went down {times} time{'s' if times > 1 else ''}",
+                detail=(
+                    f"In {facts.window_s:g} s the link was lost and came back; traffic on it stopped meanwhile and was sent again.{doubt}"
+                ),
+                subject=Subject(ports=[name_of(end) for end in hit]),
+                evidence=evidence,
+                action="Reseat or replace the cable and its transceivers; look for the port in the switch's log at that time.",
+                source="UFM PDR plugin: link down counted on both ends in the window",
+            )
+        )
+    return found
+
+
+def loss_findings(facts: LinkFacts, limits: LinkThresholds = LINK_THRESHOLDS) -> list[Finding]:
+    """PACKET_LOSS: ports that lose more than 1e-4 of the packets of a direction, strictly above."""
+    found = []
+    for row in facts.links:
+        device, port, direction = row["device"], row["port"], row["direction"]
+        ratio = row["loss_ratio"]
+        discards = facts.total(device, port, "discards", direction=direction) or 0.0
+        errors = next((n for m in ("errors", "fcs_errors") if (n := facts.total(device, port, m, direction=direction)) is not None), 0.0)
+        if ratio is None or ratio <= limits.loss_ratio.value * (1 + 1e-12):
+            continue
+        counts = {"discards": round(discards), "errors": round(errors), "loss_ratio": ratio}
+        evidence = [{"port": f"{device}/{port}", "direction": direction, **counts}]
+        what = "drops" if discards >= errors else "receives damaged" if direction == "rx" else "loses"
+        found.append(
+            Finding(
+                code="PACKET_LOSS",
+                title=f"{device}/{port} {what} {100 * ratio:.3g} % of its {direction} packets",
+                detail=(
+                    f"{round(discards):,} packets were discarded and {round(errors):,} had errors in {facts.window_s:g} "
+                    f"s: a loss ratio of {ratio:.3g}, "
+                    f"limit {limits.loss_ratio.value:g}. A lost packet makes a go-back-N transport send everything after it again."
+                ),
+                subject=Subject(ports=[f"{device}/{port}"]),
+                evidence=evidence,
+                action=(
+                    "Find out which queue drops (show queue counters) and whether PFC and ECN are set for the class of the "
+                    "training traffic."
+                )
+                if discards >= errors
+                else f"Clean or replace cable and transceiver of {device}/{port}.",
+                source=limits.loss_ratio.source,
+            )
+        )
+    return found

@@ -1,0 +1,46 @@
+"""All findings about links: health, congestion, load."""
+
+from __future__ import annotations
+
+from netlab.config import Limits
+from netlab.diagnose.link_congestion import ecn_findings, incast_findings, pause_findings, storm_findings
+from netlab.diagnose.link_facts import link_facts
+from netlab.diagnose.link_health import error_findings, flap_findings, loss_findings
+from netlab.diagnose.link_load import headroom_findings, imbalance_findings, oversubscription_findings, utilisation_findings
+from netlab.findings import Finding
+from netlab.run import Run
+
+__all__ = ["link_findings"]
+
+
+def link_findings(run: Run, limits: Limits | None = None) -> list[Finding]:
+    """Findings of a run's tables ``links``, ``link_intervals``, ``ports`` and ``counters``; none where nothing was counted.
+
+    Parameters
+    ----------
+    run
+        A run with those tables.
+    limits
+        ``[limits]``: band of the mean utilisation and limit of its peak.
+
+    Returns
+    -------
+    Findings in a fixed order. None of them says that a link slowed the job: that is for ``localise`` to say.
+    """
+    bands = limits or Limits()
+    facts = link_facts(run)
+    if not facts.links:
+        return []
+    return [
+        *error_findings(facts),
+        *flap_findings(facts),
+        *loss_findings(facts),
+        *pause_findings(facts),
+        *storm_findings(facts, run),
+        *ecn_findings(facts),
+        *incast_findings(facts),
+        *oversubscription_findings(facts, bands),
+        *imbalance_findings(facts, bands),
+        *utilisation_findings(facts, bands),
+        *headroom_findings(facts, bands),
+    ]
