@@ -56,10 +56,40 @@ report.exhibit(study, "attribution")
 # %%
 report.exhibit(study, "share-per-step")
 
+# %%
+report.exhibit(study, "heat-strip")
+
+# %%
+report.exhibit(study, "worst-step")
+
+# %%
+report.exhibit(study, "who-waits-for-whom")
+
+# %%
+report.exhibit(study, "bus-bandwidth")
+
+# %%
+report.exhibit(study, "transfer-tails")
+
+# %%
+report.exhibit(study, "rank-pairs")
+
+# %%
+report.exhibit(study, "links")
+
+# %%
+report.exhibit(study, "links-over-time")
+
+# %%
+report.exhibit(study, "clocks")
+
 # %% [markdown]
 # ## What if
 #
 # What a change would bring, computed by replaying the measured step, with its interval.
+
+# %%
+report.exhibit(study, "what-if")
 
 # %%
 report.what_if(study)

@@ -9,19 +9,75 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from netlab.figures.clocks import clock_frame, clock_quality
+    from netlab.figures.collectives import bus_bandwidth, bus_bandwidth_frame, tails_frame, transfer_tails
     from netlab.figures.frames import rows_frame
-    from netlab.figures.parts import attribution, share_per_step
+    from netlab.figures.gantt import gantt_frame, worst_step, worst_step_gantt
+    from netlab.figures.links import link_use, link_use_frame, link_use_over_time, link_use_over_time_frame
+    from netlab.figures.parts import attribution
     from netlab.figures.renderer import compile_vega, enable
+    from netlab.figures.scenarios import scenario_chart, scenario_frame
+    from netlab.figures.shares import share_per_step
+    from netlab.figures.strip import heat_strip, strip_frame
+    from netlab.figures.waiting import pairs_frame, rank_pairs, waiting_frame, waiting_matrix
 
 _HOMES = {
     "attribution": "parts",
+    "bus_bandwidth": "collectives",
+    "bus_bandwidth_frame": "collectives",
+    "clock_frame": "clocks",
+    "clock_quality": "clocks",
     "compile_vega": "renderer",
     "enable": "renderer",
+    "gantt_frame": "gantt",
+    "heat_strip": "strip",
+    "link_use": "links",
+    "link_use_frame": "links",
+    "link_use_over_time": "links",
+    "link_use_over_time_frame": "links",
+    "pairs_frame": "waiting",
+    "rank_pairs": "waiting",
     "rows_frame": "frames",
-    "share_per_step": "parts",
+    "scenario_chart": "scenarios",
+    "scenario_frame": "scenarios",
+    "share_per_step": "shares",
+    "strip_frame": "strip",
+    "tails_frame": "collectives",
+    "transfer_tails": "collectives",
+    "waiting_frame": "waiting",
+    "waiting_matrix": "waiting",
+    "worst_step": "gantt",
+    "worst_step_gantt": "gantt",
 }
 
-__all__ = ["attribution", "compile_vega", "enable", "rows_frame", "share_per_step"]
+__all__ = [
+    "attribution",
+    "bus_bandwidth",
+    "bus_bandwidth_frame",
+    "clock_frame",
+    "clock_quality",
+    "compile_vega",
+    "enable",
+    "gantt_frame",
+    "heat_strip",
+    "link_use",
+    "link_use_frame",
+    "link_use_over_time",
+    "link_use_over_time_frame",
+    "pairs_frame",
+    "rank_pairs",
+    "rows_frame",
+    "scenario_chart",
+    "scenario_frame",
+    "share_per_step",
+    "strip_frame",
+    "tails_frame",
+    "transfer_tails",
+    "waiting_frame",
+    "waiting_matrix",
+    "worst_step",
+    "worst_step_gantt",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,6 +13,7 @@ __all__ = [
     "INK",
     "LAYER_COLOURS",
     "MUTED",
+    "PAPER",
     "PART_COLOURS",
     "RULE",
     "WIDTH",
@@ -25,11 +26,13 @@ WIDTH = 770
 
 FONT = 'Inter, "Segoe UI", "Helvetica Neue", Arial, "DejaVu Sans", sans-serif'
 
-# The page maps exactly these four to its own variables, so that charts follow its dark and light dress. Change them here and nowhere else.
+# The page maps exactly these to its own variables, so that charts follow its dark and light dress. Change them here and nowhere else.
 INK = "#1b2530"
 MUTED = "#5a6673"
 GRID = "#dde2e8"
 RULE = "#b3261e"
+#: Hairlines between bars; the page maps it to the colour of its panels.
+PAPER = "#ffffff"
 
 #: What a rank does with its time, in the order in which it is stacked. Hues from Okabe and Ito, "Color Universal Design" (2008), with
 #: distinct lightness, so that they stay apart in grey print.
@@ -100,9 +103,9 @@ CONFIG: dict[str, Any] = {
 
 #: One hue from almost white to full, in steps of about equal lightness; a second hue would draw borders where there are none.
 _RAMPS = {
-    "transfer": ["#fbeaec", "#f3bcc3", "#e68390", "#d1495b", "#9c2438", "#5f0f1e"],
-    "wait": ["#fdf3de", "#f8daa0", "#edae49", "#c98414", "#8f5806", "#553102"],
-    "neutral": ["#e8eff6", "#bcd3e8", "#86b0d4", "#4d86b8", "#2a5f92", "#123a63"],
+    "transfer": ["#fdf0f1", "#f1b5bd", "#dd6f7e", "#c23549"],
+    "wait": ["#fef7e6", "#f8d898", "#edae49", "#cf8a1c"],
+    "neutral": ["#eef3f8", "#b4cee6", "#6c9fcb", "#2f6a9f"],
 }
 
 

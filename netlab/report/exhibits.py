@@ -1,73 +1,28 @@
-"""Exhibits: a chart, the table below it, and where they come from. What a run lacks becomes a box that says how to record it."""
+"""The exhibits of a report, by name: which frame goes into which chart, and what to say where the run lacks it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import polars as pl
 
+from netlab import figures
 from netlab.config import nearest
 from netlab.errors import ConfigError
-from netlab.figures.frames import rows_frame
-from netlab.figures.parts import attribution, share_per_step
-from netlab.figures.renderer import mimebundle
-from netlab.report.markup import box, details, table
+from netlab.report.panels import Exhibit, Missing
 from netlab.report.study import Study
-from netlab.verdict.rows import RankRow, StepRow
+from netlab.verdict.rows import CollectiveRow, GroupRow, LinkRow, RankRow, StepRow
 
-__all__ = ["EXHIBITS", "Exhibit", "Missing", "exhibit"]
-
-
-@dataclass(frozen=True)
-class Exhibit:
-    """A chart with its data. In Jupyter it shows both; ``labels`` name the table's columns for people."""
-
-    chart: Any
-    frame: pl.DataFrame
-    labels: dict[str, str]
-    whole: str = ""
-
-    def _ipython_display_(self) -> None:
-        from IPython.display import display
-
-        from netlab.figures.renderer import png_wanted
-
-        data, metadata = mimebundle(self.chart, png=png_wanted())
-        display(data, metadata=metadata, raw=True)  # type: ignore[no-untyped-call]
-        display({"text/html": self.table_html, "text/plain": f"table of {self.frame.height} rows"}, raw=True)  # type: ignore[no-untyped-call]
-
-    @property
-    def table_html(self) -> str:
-        """The chart's data, closed until asked for."""
-        return details("Data of this chart", table(self.frame, self.labels, whole=self.whole))
-
-
-@dataclass(frozen=True)
-class Missing:
-    """Why there is no chart, and what to record for it. All texts are plain."""
-
-    title: str
-    sentence: str
-    command: str = ""
-
-    def _repr_html_(self) -> str:
-        return box(self.title, [self.sentence], command=self.command)
-
-    def __repr__(self) -> str:
-        return f"{self.title}: {self.sentence}"
-
-
-Builder = Callable[[Study], "Exhibit | Missing"]
+__all__ = ["EXHIBITS", "exhibit"]
 
 _RECORD_TRACE = """with netlab.capture(DIR) as cap:    # or torch.profiler with CPU and CUDA activities, on every rank
     for batch in loader:
         train(batch)
         cap.step()"""
+_RECORD_COUNTERS = "Put counters.csv (timestamp,device,port,counter,value) and ports.csv (device,port,speed_gbps,role) beside the traces."
 
-PART_LABELS = {
+_PARTS = {
     "iteration_ms": "step (ms)",
     "compute_ms": "compute (ms)",
     "hidden_comm_ms": "hidden comm. (ms)",
@@ -81,26 +36,231 @@ PART_LABELS = {
 
 
 def _attribution(study: Study) -> Exhibit | Missing:
-    frame = rows_frame(study.verdict.by_rank, RankRow)
-    if not frame.height:
+    frame = figures.rows_frame(study.verdict.by_rank, RankRow)
+    if not frame.height or frame["compute_ms"].is_null().all():
         return Missing(
             "No attribution of time", "There is no device activity, so it is not known where the step's time went.", _RECORD_TRACE
         )
-    chart = attribution(frame, msgspec.to_builtins(study.verdict.totals))
-    return Exhibit(chart, frame, {"rank": "rank", **PART_LABELS}, "tables/breakdown.parquet")
+    chart = figures.attribution(frame, msgspec.to_builtins(study.verdict.totals))
+    return Exhibit(chart, frame, {"rank": "rank", **_PARTS}, "tables/breakdown.parquet")
 
 
 def _share_per_step(study: Study) -> Exhibit | Missing:
-    frame = rows_frame(study.verdict.by_step, StepRow)
+    frame = figures.rows_frame(study.verdict.by_step, StepRow)
+    if not frame.height or frame["comm_share"].is_null().all():
+        return Missing("No shares per step", "The inputs mark no steps with device activity.", _RECORD_TRACE)
+    labels = {"step": "step", **_PARTS, "network_share_low": "at least", "network_share_high": "at most"}
+    return Exhibit(figures.share_per_step(frame, study.verdict.threshold), frame, labels, "tables/breakdown.parquet")
+
+
+def _heat_strip(study: Study) -> Exhibit | Missing:
+    run = study.run
+    activities, steps = run.frame("activities"), run.frame("steps")
+    if not activities.height:
+        return Missing("No heat strip", "There is no device activity to draw over time.", _RECORD_TRACE)
+    strip = figures.strip_frame(activities, steps, run.frame("breakdown"))
+    bin_ms = pl.col("t1_ms") - pl.col("t0_ms")
+    sums = strip.group_by("rank").agg(
+        (pl.col("transfer_share") * bin_ms).sum().alias("transfer_ms"),
+        (pl.col("wait_share") * bin_ms).sum().alias("wait_ms"),
+        bin_ms.sum().alias("span_ms"),
+    )
+    labels = {"rank": "rank", "transfer_ms": "exposed transfer (ms)", "wait_ms": "exposed wait (ms)", "span_ms": "of (ms)"}
+    return Exhibit(figures.heat_strip(strip, steps), sums.sort("rank"), labels, "tables/activities.parquet")
+
+
+def _worst_step(study: Study) -> Exhibit | Missing:
+    run = study.run
+    breakdown = run.frame("breakdown")
+    worst = figures.worst_step(breakdown)
+    if worst is None:
+        return Missing("No timeline of the worst step", "The inputs mark no steps with device activity.", _RECORD_TRACE)
+    bars = figures.gantt_frame(run.frame("activities"), run.frame("collectives"), breakdown, run.frame("steps"))
+    if not bars.height:
+        return Missing("No timeline of the worst step", f"Step {worst[0]} has no device activity.")
+    labels = {
+        "rank": "rank",
+        "stream": "stream",
+        "kind": "what",
+        "name": "name",
+        "t0_ms": "from (ms)",
+        "t1_ms": "to (ms)",
+        "count": "activities",
+    }
+    return Exhibit(figures.worst_step_gantt(bars, worst[0]), bars, labels, "tables/activities.parquet")
+
+
+def _bus_bandwidth(study: Study) -> Exhibit | Missing:
+    verdict = study.verdict
+    frame = figures.bus_bandwidth_frame(
+        figures.rows_frame(verdict.collectives, CollectiveRow), figures.rows_frame(verdict.by_group, GroupRow)
+    )
+    labels = {
+        "op": "operation",
+        "members": "ranks",
+        "dtype": "type",
+        "bytes": "size",
+        "count": "count",
+        "transfer_ms_median": "transfer, median (ms)",
+        "transfer_ms_p95": "p95 (ms)",
+        "wait_ms_mean": "wait, mean (ms)",
+        "busbw_gb_per_s": "busbw (GB/s)",
+        "roofline_gb_per_s": "roofline (GB/s)",
+        "efficiency": "efficiency",
+        "split": "split",
+    }
     if not frame.height:
-        return Missing("No shares per step", "The inputs mark no steps.", _RECORD_TRACE)
-    labels = {"step": "step", **PART_LABELS, "network_share_low": "at least", "network_share_high": "at most"}
-    return Exhibit(share_per_step(frame, study.verdict.threshold), frame, labels, "tables/breakdown.parquet")
+        return Missing("No collectives", "No collective with known members was seen.", _RECORD_TRACE)
+    drawable = frame.filter(pl.col("busbw_gb_per_s").is_not_null() & (pl.col("bytes") > 0)).height
+    chart = figures.bus_bandwidth(frame) if drawable else None
+    return Exhibit(
+        chart,
+        frame,
+        labels,
+        "tables/collectives.parquet",
+        "No bandwidth is printed where waiting cannot be taken off or sizes are unknown.",
+    )
 
 
-EXHIBITS: dict[str, Builder] = {
+def _transfer_tails(study: Study) -> Exhibit | Missing:
+    tails = figures.tails_frame(study.run.frame("collectives"))
+    if not tails.height:
+        return Missing(
+            "No transfer times",
+            "Transfer could not be told from waiting for any collective: other members' traces are missing.",
+            _RECORD_TRACE,
+        )
+    labels = {
+        "op": "operation",
+        "members": "ranks",
+        "bytes": "size",
+        "count": "count",
+        "median_ms": "median (ms)",
+        "p95_ms": "p95 (ms)",
+        "max_ms": "longest (ms)",
+        "tail": "p95 / median",
+    }
+    return Exhibit(figures.transfer_tails(tails), tails, labels, "tables/collectives.parquet")
+
+
+def _who_waits(study: Study) -> Exhibit | Missing:
+    run = study.run
+    collectives = run.frame("collectives")
+    if len(run.facts.ranks) < 2 or not collectives.filter(pl.col("split") == "measured").height:
+        sentence = "Waiting is known only where all members of a collective were traced."
+        return Missing("Who waits for whom is not known", sentence, _RECORD_TRACE)
+    steps = run.frame("breakdown").select("window", "step").n_unique()
+    waits = figures.waiting_frame(collectives, steps)
+    per = "step" if steps else "capture"
+    labels = {"rank": "waits", "last_rank": "for rank", "wait_ms": f"ms per {per}", "count": "collectives"}
+    return Exhibit(figures.waiting_matrix(waits, run.facts.ranks, per), waits, labels, "tables/collectives.parquet")
+
+
+def _rank_pairs(study: Study) -> Exhibit | Missing:
+    pairs = figures.pairs_frame(study.run.frame("p2p"))
+    if not pairs.height:
+        return Missing(
+            "No pairs of ranks", "No point-to-point message with both ends was seen; collectives do not tell which pair was slow."
+        )
+    labels = {
+        "src": "from",
+        "dst": "to",
+        "count": "messages",
+        "bytes": "mean size",
+        "transfer_ms": "transfer, median (ms)",
+        "gb_per_s": "GB/s",
+        "wait_src_ms": "sender waits (ms)",
+        "wait_dst_ms": "receiver waits (ms)",
+    }
+    return Exhibit(figures.rank_pairs(pairs), pairs, labels, "tables/p2p.parquet")
+
+
+def _clocks(study: Study) -> Exhibit | Missing:
+    frame = figures.clock_frame(study.run.frame("clocks"))
+    if not frame.filter(pl.col("offset_ms").is_not_null()).height or len(study.run.facts.ranks) < 2:
+        return Missing("Clocks were not compared", "It takes traces of two ranks and at least three collectives that they share.")
+    labels = {"domain": "clock of", "ranks": "ranks", "offset_ms": "ahead by (ms)", "error_ms": "error (ms)", "samples": "collectives used"}
+    return Exhibit(figures.clock_quality(frame), frame, labels, "tables/clocks.parquet")
+
+
+def _links(study: Study) -> Exhibit | Missing:
+    frame = figures.rows_frame(study.verdict.links, LinkRow)
+    if not frame.height:
+        return Missing("No counters of links", "Which link is used how far, and which one loses packets, is not known.", _RECORD_COUNTERS)
+    frame = figures.link_use_frame(frame)
+    labels = {
+        "link": "link",
+        "role": "role",
+        "utilization_mean": "mean",
+        "utilization_peak": "peak",
+        "resolution": "resolution",
+        "coverage": "coverage",
+        "loss_ratio": "lost",
+        "pause_ratio": "paused",
+        "ecn_ratio": "marked",
+        "peer": "peer",
+        "localised": "evidence",
+    }
+    limits = study.run.manifest.config.limits
+    known = frame.filter(pl.col("utilization_mean").is_not_null() | pl.col("utilization_peak").is_not_null()).height
+    chart = figures.link_use(frame, limits.link_mean, limits.link_peak) if known else None
+    return Exhibit(chart, frame, labels, "tables/links.parquet", "How far links are used is not known: give their speeds in ports.csv.")
+
+
+def _links_over_time(study: Study) -> Exhibit | Missing:
+    frame = figures.link_use_over_time_frame(study.run.frame("link_intervals"))
+    if not frame.height:
+        return Missing(
+            "No use of links over time", "It takes byte counters sampled more than once and the speeds of the ports.", _RECORD_COUNTERS
+        )
+    peaks = frame.group_by("link").agg(pl.col("utilization").max().alias("peak"), pl.col("utilization").mean().alias("mean"))
+    chart = figures.link_use_over_time(frame)
+    return Exhibit(
+        chart,
+        peaks.sort("peak", "link", descending=[True, False]),
+        {"link": "link", "peak": "peak", "mean": "mean"},
+        "tables/link_intervals.parquet",
+    )
+
+
+def _what_if(study: Study) -> Exhibit | Missing:
+    frame = figures.scenario_frame(study.verdict.what_if)
+    if not frame.height:
+        reasons = [f"{answer['name']}: {answer['refused']}" for answer in study.verdict.what_if if answer.get("refused")]
+        sentence = (
+            "; ".join(reasons[:4])
+            if reasons
+            else "No scenario was computed for this report, so nothing is said about what a change would bring."
+        )
+        command = "" if reasons else f"netlab whatif {study.parameters.get('run', 'PATH')}"
+        return Missing("No what-if answers", sentence, command)
+    labels = {
+        "name": "scenario",
+        "predicted_ms": "predicted (ms)",
+        "low95_ms": "95 % from",
+        "high95_ms": "to",
+        "speedup": "speed-up",
+        "network_share": "network share",
+        "confidence": "confidence",
+    }
+    chart = figures.scenario_chart(frame, study.verdict.totals.iteration_ms, study.verdict.threshold)
+    return Exhibit(chart, frame, labels, "verdict.json")
+
+
+#: In the order of the report.
+EXHIBITS: dict[str, Callable[[Study], Exhibit | Missing]] = {
     "attribution": _attribution,
     "share-per-step": _share_per_step,
+    "heat-strip": _heat_strip,
+    "worst-step": _worst_step,
+    "who-waits-for-whom": _who_waits,
+    "bus-bandwidth": _bus_bandwidth,
+    "transfer-tails": _transfer_tails,
+    "rank-pairs": _rank_pairs,
+    "links": _links,
+    "links-over-time": _links_over_time,
+    "clocks": _clocks,
+    "what-if": _what_if,
 }
 
 

@@ -96,11 +96,11 @@ def details(summary: str, body: str, *, opened: bool = False, anchor: str = "") 
     return f'<details class="nl-details"{name}{" open" if opened else ""}><summary>{escape(summary)}</summary>{body}</details>'
 
 
-def box(title: str, sentences: Iterable[str], *, kind: str = "info", command: str = "") -> str:
-    """A box with a title, sentences, and the command to run; for inputs that are missing, for instance. All arguments are text."""
+def box(title: str, sentences: Iterable[str], *, kind: str = "info", command: str = "", below: str = "") -> str:
+    """A box with a title, sentences, and the command to run, all text; ``below`` is markup."""
     text = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
     code = f'<pre class="nl-command"><code>{escape(command)}</code></pre>' if command else ""
-    return f'<div class="nl-box nl-{escape(kind)}" role="note"><p class="nl-box-title">{escape(title)}</p>{text}{code}</div>'
+    return f'<div class="nl-box nl-{escape(kind)}" role="note"><p class="nl-box-title">{escape(title)}</p>{text}{code}{below}</div>'
 
 
 def chips(pairs: Sequence[tuple[str, str, str]]) -> str:

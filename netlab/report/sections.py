@@ -188,11 +188,10 @@ def _flat(item: dict[str, object]) -> dict[str, object]:
 
 
 def what_if(study: Study) -> Html:
-    """Answers of the scenarios as a table, or how to ask for them."""
+    """All answers with what they assume and lack, those that were refused too; nothing if no scenario was asked."""
     answers = study.verdict.what_if
     if not answers:
-        sentence = "No scenario was computed for this report, so nothing is said about what a change would bring."
-        return Html(box("No what-if answers", [sentence], command=f"netlab whatif {study.parameters.get('run', 'PATH')}"))
+        return Html("")
     rows = []
     for answer in answers:
         low, high = answer.get("interval95_ms") or (None, None)

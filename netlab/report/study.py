@@ -53,9 +53,13 @@ class Study:
             except OSError as error:
                 raise ReportError(f"{folder} holds no verdict.json ({error.strerror}); give the folder of a report.") from error
             return cls(Run.open(folder / "tables"), verdict, parameters)
-        opened = netlab.open(_found(run), **given)
-        verdict = netlab.check(opened, threshold=parse_share(str(threshold)))
-        return cls(opened, verdict, parameters)
+        from netlab.pipeline.analysis import analyse_run
+        from netlab.pipeline.scenarios import with_what_if
+
+        path = _found(run)
+        limit = parse_share(str(threshold))
+        analysis = with_what_if(analyse_run(netlab.open(path, **given), limit), [path])
+        return cls(analysis.run, analysis.verdict, parameters)
 
 
 def _found(text: str) -> Path:

@@ -1,0 +1,197 @@
+"""Links: how far each is used, and when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from netlab.figures.frames import plural, records
+from netlab.figures.theme import GRID, INK, PART_COLOURS, RULE, WIDTH, ramp, titled
+from netlab.units import NS_PER_S, format_percent
+
+__all__ = ["link_use", "link_use_frame", "link_use_over_time", "link_use_over_time_frame"]
+
+_LINKS_SHOWN = 32
+_BINS = 120
+
+
+def link_use_frame(links: pl.DataFrame) -> pl.DataFrame:
+    """Links for the chart, those with evidence against them first, then the most used.
+
+    Parameters
+    ----------
+    links
+        ``verdict.links`` as a frame, or ``LINKS``.
+
+    Returns
+    -------
+    The rows with ``link`` (``device/port direction``) and ``resolution`` (text beside every peak) added.
+    """
+    order = pl.col("localised").replace_strict({"localised": 0, "associated": 1}, default=2, return_dtype=pl.Int8)
+    resolution = [_resolution(value) for value in links["resolution_ms"].to_list()] if "resolution_ms" in links.columns else []
+    return links.with_columns(
+        pl.format("{}/{} {}", "device", "port", "direction").alias("link"),
+        pl.Series("resolution", resolution, dtype=pl.String),
+    ).sort(order, pl.col("utilization_peak").fill_null(-1.0), "link", descending=[False, True, False])
+
+
+def _resolution(ms: float | None) -> str:
+    if ms is None:
+        return "polling interval not known"
+    return f"polled every {ms / 1_000:.3g} s" if ms >= 1_000 else f"polled every {ms:.3g} ms"
+
+
+def link_use(frame: pl.DataFrame, mean_limits: tuple[float, float] = (0.60, 0.80), peak_limit: float = 0.95) -> Any:
+    """Mean and peak use of each link against its limits.
+
+    Parameters
+    ----------
+    frame
+        Result of ``link_use_frame``; the first 32 are drawn.
+    mean_limits, peak_limit
+        Limits of the configuration, drawn as a band and a labelled rule.
+    """
+    shown = frame.filter(pl.col("utilization_mean").is_not_null() | pl.col("utilization_peak").is_not_null()).head(_LINKS_SHOWN)
+    links = shown["link"].to_list()
+    top = max([1.0, *shown["utilization_peak"].drop_nulls().to_list()])
+    scale = alt.Scale(domain=[0, top], nice=False)
+    base = alt.Chart(alt.InlineData(values=records(shown.select(*_USED, "link", "resolution"))))
+    y = alt.Y("link:N", title=None, sort=links, axis=alt.Axis(labelColor=INK, labelLimit=230))
+    x = alt.X("utilization_mean:Q", title="used part of the link's speed", scale=scale, axis=alt.Axis(format=".0%", tickCount=6))
+    tooltip = [
+        alt.Tooltip("link:N", title="link"),
+        alt.Tooltip("utilization_mean:Q", title="mean", format=".1%"),
+        alt.Tooltip("utilization_peak:Q", title="peak", format=".1%"),
+        alt.Tooltip("resolution:N", title="resolution"),
+        alt.Tooltip("loss_ratio:Q", title="lost packets", format=".2~e"),
+        alt.Tooltip("pause_ratio:Q", title="time paused", format=".1%"),
+        alt.Tooltip("ecn_ratio:Q", title="packets marked", format=".2%"),
+        alt.Tooltip("localised:N", title="evidence"),
+    ]
+    limits = alt.Chart(
+        alt.InlineData(values=[{"low": mean_limits[0], "high": mean_limits[1], "peak": peak_limit, "text": f"peak limit {peak_limit:.0%}"}])
+    )
+    states = ["localised", "associated", "no"]
+    colours = [PART_COLOURS["exposed transfer"], PART_COLOURS["exposed wait"], PART_COLOURS["compute"]]
+    present = [state for state in states if state in set(shown["localised"])]
+    colour = alt.Color(
+        "localised:N",
+        title="evidence against the link",
+        scale=alt.Scale(domain=present, range=[colours[states.index(state)] for state in present]),
+        legend=None if present == ["no"] else alt.Legend(labelExpr="datum.label == 'no' ? 'none' : datum.label"),
+    )
+    chart = alt.layer(
+        limits.mark_rect(color=GRID, opacity=0.6).encode(x=alt.X("low:Q", scale=scale), x2="high:Q"),
+        base.mark_bar(height={"band": 0.6}).encode(x=x, y=y, color=colour, tooltip=tooltip),
+        base.mark_tick(thickness=3, size=18, color=INK).encode(x=alt.X("utilization_peak:Q", scale=scale), y=y, tooltip=tooltip),
+        limits.mark_rule(color=RULE, strokeDash=[6, 4], strokeWidth=1.6).encode(x=alt.X("peak:Q", scale=scale)),
+        limits.mark_text(color=RULE, fontWeight=600, align="right", baseline="bottom", dx=-4, dy=-3).encode(
+            x=alt.X("peak:Q", scale=scale), y=alt.value(0), text="text:N"
+        ),
+    ).properties(width=WIDTH - 170, height=alt.Step(20))
+    coarse = shown["resolution"].drop_nulls().mode().to_list() if shown.height else []
+    subtitle = [
+        f"Bar: mean, black: peak ({coarse[0] if coarse else 'resolution not known'}; shorter bursts cannot be seen). Grey: band for means."
+    ]
+    if frame.height > shown.height:
+        subtitle.append(f"{shown.height} of {frame.height:,} links: those with evidence against them, then the most used.")
+    return titled(chart, "links", _title(frame), subtitle, f"Bars of {plural(shown.height, 'link')}.")
+
+
+_USED = ("utilization_mean", "utilization_peak", "loss_ratio", "pause_ratio", "ecn_ratio", "localised")
+
+
+def _title(frame: pl.DataFrame) -> str:
+    found = frame.filter(pl.col("localised") == "localised")
+    if found.height:
+        return f"The evidence points at {found['link'][0]}" + (f" and {found.height - 1} more" if found.height > 1 else "")
+    busiest = frame.filter(pl.col("utilization_peak").is_not_null()).sort("utilization_peak", descending=True)
+    if not busiest.height:
+        return "The use of the links is not known: their speeds or times are missing"
+    row = busiest.row(0, named=True)
+    return f"No link is localised; the busiest, {row['link']}, peaks at {format_percent(row['utilization_peak'], 0)}"
+
+
+def link_use_over_time_frame(intervals: pl.DataFrame, start_ns: int | None = None, end_ns: int | None = None) -> pl.DataFrame:
+    """Use of the busiest links in at most 120 bins of time.
+
+    Parameters
+    ----------
+    intervals
+        ``LINK_INTERVALS``; those of ``bytes`` with a known utilisation count, never those over a gap.
+    start_ns, end_ns
+        Window; by default that of the samples.
+
+    Returns
+    -------
+    Columns ``link``, ``t0_s``, ``t1_s`` (from the window's start), ``utilization`` (highest of the bin); 32 links with the highest peaks.
+    """
+    empty = pl.DataFrame(schema={"link": pl.String, "t0_s": pl.Float64, "t1_s": pl.Float64, "utilization": pl.Float64})
+    used = intervals.filter((pl.col("metric") == "bytes") & pl.col("utilization").is_not_null())
+    used = used.with_columns(pl.col("device", "port", "direction", "flags").cast(pl.String)).filter(~pl.col("flags").str.contains("gap"))
+    if start_ns is not None and end_ns is not None:
+        used = used.filter((pl.col("t1_ns") > start_ns) & (pl.col("t0_ns") < end_ns))
+    if not used.height:
+        return empty
+    begin, end = int(used["t0_ns"].min()), int(used["t1_ns"].max())  # type: ignore[arg-type]
+    used = used.with_columns(pl.format("{}/{} {}", "device", "port", "direction").alias("link"))
+    best = (
+        used.group_by("link")
+        .agg(pl.col("utilization").max())
+        .sort("utilization", "link", descending=[True, False])["link"]
+        .head(_LINKS_SHOWN)
+    )
+    used = used.filter(pl.col("link").is_in(best.implode()))
+    typical = float(used.select((pl.col("t1_ns") - pl.col("t0_ns")).median()).item())
+    width = max(typical, (end - begin) / _BINS)
+    middle = (pl.col("t0_ns") + pl.col("t1_ns")) // 2 - begin
+    binned = used.group_by("link", (middle / width).floor().cast(pl.Int64).alias("bin")).agg(pl.col("utilization").max())
+    return binned.select(
+        "link", (pl.col("bin") * width / NS_PER_S).alias("t0_s"), ((pl.col("bin") + 1) * width / NS_PER_S).alias("t1_s"), "utilization"
+    ).sort("link", "t0_s")
+
+
+def link_use_over_time(frame: pl.DataFrame) -> Any:
+    """Heat map of the use of links over time.
+
+    Parameters
+    ----------
+    frame
+        Result of ``link_use_over_time_frame``.
+    """
+    order = frame.group_by("link").agg(pl.col("utilization").max()).sort("utilization", "link", descending=[True, False])["link"].to_list()
+    last = float(frame["t1_s"].max() or 1.0)  # type: ignore[arg-type]
+    chart = (
+        alt.Chart(alt.InlineData(values=records(frame, 4)))
+        .mark_rect(aria=False)
+        .encode(
+            x=alt.X(
+                "t0_s:Q",
+                title="time since the first sample (s)",
+                scale=alt.Scale(domain=[0, last], nice=False),
+                axis=alt.Axis(grid=False, format=",~f"),
+            ),
+            x2="t1_s:Q",
+            y=alt.Y("link:N", title=None, sort=order, axis=alt.Axis(labelColor=INK, labelLimit=230)),
+            color=alt.Color(
+                "utilization:Q",
+                title="used",
+                scale=alt.Scale(domain=[0, 1], range=ramp("neutral"), clamp=True),
+                legend=alt.Legend(orient="right", direction="vertical", format=".0%", gradientLength=110, values=[0, 0.5, 1]),
+            ),
+            tooltip=[
+                alt.Tooltip("link:N", title="link"),
+                alt.Tooltip("t0_s:Q", title="from (s)", format=",.4~g"),
+                alt.Tooltip("t1_s:Q", title="to (s)", format=",.4~g"),
+                alt.Tooltip("utilization:Q", title="used", format=".1%"),
+            ],
+        )
+        .properties(width=WIDTH - 230, height=alt.Step(max(10, min(20, 420 // max(len(order), 1)))))
+    )
+    peaks = frame.group_by("link").agg(pl.col("utilization").max().alias("peak"), pl.col("utilization").mean().alias("mean"))
+    row = peaks.sort("peak", "link", descending=[True, False]).row(0, named=True)
+    title = f"{row['link']} reaches {format_percent(row['peak'], 0)}, {format_percent(row['mean'], 0)} in the mean"
+    subtitle = "The highest use in each moment, the busiest link on top. White: no sample, or a gap."
+    return titled(chart, "links-over-time", title, subtitle, f"Heat map of {plural(len(order), 'link')}.")

@@ -1,0 +1,121 @@
+"""What-if answers beside the measured step, with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from netlab.figures.frames import plural, records
+from netlab.figures.theme import INK, MUTED, RULE, WIDTH, titled
+from netlab.units import format_ms
+
+__all__ = ["scenario_chart", "scenario_frame"]
+
+_CONFIDENCE = {"measured": "#2f6a9f", "calibrated": "#2f8f7f", "datasheet": "#d1862a", "bound-only": "#7d8894"}
+
+
+def scenario_frame(answers: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    """Answered scenarios of a verdict's ``what_if``, the fastest first; refused ones are left out.
+
+    Returns
+    -------
+    Columns ``name``, ``predicted_ms``, ``low80_ms``, ``high80_ms``, ``low95_ms``, ``high95_ms``, ``speedup``, ``network_share``,
+    ``confidence``.
+    """
+    rows = []
+    for answer in answers:
+        if answer.get("predicted_ms") is None:
+            continue
+        low80, high80 = answer.get("interval80_ms") or (None, None)
+        low95, high95 = answer.get("interval95_ms") or (None, None)
+        kept = {key: answer.get(key) for key in ("name", "predicted_ms", "speedup", "network_share", "confidence")}
+        rows.append({**kept, "low80_ms": low80, "high80_ms": high80, "low95_ms": low95, "high95_ms": high95})
+    text, number = ("name", "confidence"), ("predicted_ms", "low80_ms", "high80_ms", "low95_ms", "high95_ms", "speedup", "network_share")
+    frame = pl.DataFrame(rows, schema={**dict.fromkeys(text, pl.String), **dict.fromkeys(number, pl.Float64)}, strict=False)
+    return frame.select("name", *number, "confidence").sort("predicted_ms", "name")
+
+
+def scenario_chart(frame: pl.DataFrame, measured_ms: float | None, threshold: float) -> Any:
+    """Predicted step of each scenario with its 80 and 95 % interval, against the measured step.
+
+    Parameters
+    ----------
+    frame
+        Result of ``scenario_frame``.
+    measured_ms
+        The measured step, drawn as a labelled rule.
+    threshold
+        Limit of the network share: scenarios above it are marked in words.
+    """
+    over = pl.col("network_share") > threshold
+    words = (
+        pl.when(pl.col("network_share").is_null())
+        .then(pl.lit(""))
+        .otherwise(
+            pl.format(
+                "network {} %{}",
+                (pl.col("network_share") * 100).round(0).cast(pl.Int64),
+                pl.when(over).then(pl.lit(", above the limit")).otherwise(pl.lit("")),
+            )
+        )
+    )
+    shown = frame.with_columns(words.alias("words"))
+    names = shown["name"].to_list()
+    ends = [value for column in ("low95_ms", "high95_ms", "predicted_ms") for value in shown[column].drop_nulls().to_list()]
+    low, high = min([*ends, measured_ms or ends[0]]), max([*ends, measured_ms or ends[0]])
+    room = max(high - low, 0.02 * high) * 0.08
+    scale = alt.Scale(domain=[max(0.0, low - room), high + room], nice=False, zero=False)
+    present = [word for word in _CONFIDENCE if word in set(shown["confidence"])]
+    colour = alt.Color(
+        "confidence:N",
+        title="confidence",
+        scale=alt.Scale(domain=present, range=[_CONFIDENCE[word] for word in present]),
+        legend=alt.Legend(symbolOpacity=1),
+    )
+    base = alt.Chart(alt.InlineData(values=records(shown)))
+    y = alt.Y("name:N", title=None, sort=names, axis=alt.Axis(labelColor=INK, labelLimit=230))
+    tooltip = [
+        alt.Tooltip("name:N", title="scenario"),
+        alt.Tooltip("predicted_ms:Q", title="predicted step (ms)", format=".4~g"),
+        alt.Tooltip("low95_ms:Q", title="95 % from (ms)", format=".4~g"),
+        alt.Tooltip("high95_ms:Q", title="to (ms)", format=".4~g"),
+        alt.Tooltip("speedup:Q", title="speed-up", format=".2f"),
+        alt.Tooltip("network_share:Q", title="network share", format=".1%"),
+        alt.Tooltip("confidence:N", title="confidence"),
+    ]
+    x = alt.X("low95_ms:Q", title="time per step (ms)", scale=scale, axis=alt.Axis(format=",~f", tickCount=8))
+    width = WIDTH - 330
+    layers = [
+        base.mark_rule(strokeWidth=2).encode(x=x, x2="high95_ms:Q", y=y, color=colour, tooltip=tooltip),
+        base.mark_rule(strokeWidth=7, opacity=0.45).encode(
+            x=alt.X("low80_ms:Q", scale=scale), x2="high80_ms:Q", y=y, color=colour, tooltip=tooltip
+        ),
+        base.mark_point(filled=True, size=110, opacity=1).encode(
+            x=alt.X("predicted_ms:Q", scale=scale), y=y, color=colour, tooltip=tooltip
+        ),
+        base.mark_text(align="left", color=MUTED, fontSize=11.5).encode(x=alt.value(width + 8), y=y, text="words:N"),
+    ]
+    if measured_ms is not None:
+        rule = alt.Chart(alt.InlineData(values=[{"at": measured_ms, "text": f"measured {format_ms(measured_ms)}"}]))
+        at = alt.X("at:Q", scale=scale)
+        layers.append(rule.mark_rule(color=RULE, strokeDash=[6, 4], strokeWidth=1.6).encode(x=at))
+        layers.append(
+            rule.mark_text(color=RULE, fontWeight=600, align="right", baseline="bottom", dx=-5, dy=-4).encode(
+                x=at, y=alt.value(0), text="text:N"
+            )
+        )
+    chart = alt.layer(*layers).properties(width=width, height=alt.Step(30))
+    subtitle = "Dot: predicted step. Thick and thin: where it lies in 80 and 95 of 100 cases, the replay's own error included."
+    return titled(chart, "what-if", _title(shown, measured_ms), subtitle, f"Intervals of {plural(shown.height, 'scenario')}.")
+
+
+def _title(shown: pl.DataFrame, measured_ms: float | None) -> str:
+    best = shown.row(0, named=True)
+    if measured_ms is None or best["predicted_ms"] >= measured_ms:
+        return "No scenario makes the step shorter"
+    saved = measured_ms - best["predicted_ms"]
+    sure = best["high95_ms"] is not None and best["high95_ms"] < measured_ms
+    return f"“{best['name']}” would save {format_ms(saved)} a step" + ("" if sure else ", within its error nothing")
