@@ -23,26 +23,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(words: list[str], verbose: bool) -> int:
-    import click
+    import typer
 
     from netlab.cli.commands import app
 
     try:
         code = app(args=words, prog_name="netlab", standalone_mode=False)
-    except click.exceptions.Exit as leave:
+    except typer.Exit as leave:
         return leave.exit_code
-    except click.Abort:
-        return _fail("interrupted.", 130, verbose)
-    except click.ClickException as error:
-        error.show(sys.stderr)
-        return error.exit_code
     except NetlabError as error:
         return _fail(str(error), error.exit_code, verbose)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted.", 130, verbose)
     except BrokenPipeError:
         return 0
     except Exception as error:  # the border to the user: everything unforeseen becomes one sentence and exit code 4
+        if hasattr(error, "show") and hasattr(error, "exit_code"):  # a usage error; typer has moved its class between releases
+            error.show()
+            return int(error.exit_code)
         text = f"internal error: {type(error).__name__}: {error}; run again with -v and report what it prints."
         return _fail(text, 4, verbose)
     return code if isinstance(code, int) else 0

@@ -1,0 +1,81 @@
+"""Exit codes and the one sentence that goes with each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from netlab.cli import main
+from netlab.synth import write_run
+
+
+def run(*words: object) -> int:
+    with pytest.raises(SystemExit) as leave:
+        main([str(word) for word in words])
+    return int(leave.value.code or 0)
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("healthy")
+    write_run(folder, plant="none", ranks=4, steps=3, seed=1)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["chek", "x"], 2, ["chek"]),
+        (["check", "x", "--treshold", "0.1"], 2, ["--treshold", "--threshold"]),
+        (["check", "x", "--threshold", "25%"], 2, ["25%", "0 to 1"]),
+        (["check", "x", "--threshold", "25"], 2, ["25", "0 to 1"]),
+        (["check", "x", "--fail-on", "sometimes"], 2, ["never", "critical", "certain", "flagged", "warning", "inconclusive"]),
+        (["check", "x", "--steps", "3:1"], 2, ["--steps"]),
+        (["check", "nothing-here"], 3, ["nothing-here", "does not exist"]),
+        (["export", "x", "--to", "cvs", "--out", "o"], 2, ["cvs", "csv"]),
+        (["synth", "o", "--plant", "stragler"], 2, ["stragler", "straggler"]),
+    ],
+)
+def test_a_wrong_call_says_what_is_wrong(
+    words: list[str], code: int, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(*words) == code
+    captured = capsys.readouterr()
+    assert [word for word in said if word not in captured.err] == []
+    assert captured.out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_json_on_stdout_stands_alone(healthy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("check", healthy, "--json", "-", "--quiet") == 0
+    assert json.loads(capsys.readouterr().out)["schema"] == "netlab.check/1"
+
+
+def test_a_limit_below_the_share_makes_the_exit_code_one(healthy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("check", healthy, "--threshold", "0.0001") == 1
+    assert run("check", healthy, "--threshold", "0.0001", "--fail-on", "never") == 0
+    assert "FLAGGED" in capsys.readouterr().out
+
+
+def test_files_that_nobody_reads_leave_a_document_with_null_totals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "notes.txt").write_text("no measurements here\n")
+    target = tmp_path / "v.json"
+    assert run("check", tmp_path / "run", "--json", target) == 3
+    document = json.loads(target.read_text())
+    assert document["status"] == "inconclusive"
+    assert document["totals"]["network_share"] is None
+    assert document["run"]["sources"][0]["status"] == "rejected"
+    assert "notes.txt" in capsys.readouterr().err
+
+
+def test_a_stored_run_gives_the_verdict_of_its_files(healthy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("ingest", healthy, "--store", tmp_path / "store", "--workers", "2") == 0
+    assert run("check", healthy, "--json", tmp_path / "a.json") == 0
+    assert run("check", tmp_path / "store", "--json", tmp_path / "b.json") == 0
+    first, second = (json.loads((tmp_path / name).read_text()) for name in ("a.json", "b.json"))
+    first.pop("created_at"), second.pop("created_at")
+    assert first == second
