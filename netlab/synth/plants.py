@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from netlab.errors import ConfigError
+from netlab.synth.fabric import lossy_port, ports
 from netlab.synth.spec import MIB, Spec, default_gpus_per_node
 
 __all__ = ["LINK_PLANTS", "PLANTS", "Expectation", "expectation", "spec_for"]
@@ -137,11 +138,23 @@ def expectation(spec: Spec) -> Expectation:
                 "lossy-link": "LINK_ERRORS",
                 "old-nccl": "OLD_NCCL",
             }
-            return Expectation(cause="fabric", finding=codes[spec.plant])
+            return Expectation(cause="fabric", finding=codes[spec.plant], ports=_ports(spec), hosts=_hosts(spec))
         case "no-overlap" | "small-buckets":
             return Expectation(cause="schedule", finding="NO_OVERLAP" if spec.plant == "no-overlap" else None)
         case _:
             return Expectation(cause="none", finding=None)
+
+
+def _ports(spec: Spec) -> tuple[str, ...]:
+    """Ports that a correct analysis names: the one that counts corrupted packets, or all saturated uplinks."""
+    lossy = lossy_port(spec)
+    if lossy is not None:
+        return (lossy,)
+    return tuple(port.key for port in ports(spec) if port.role == "up") if spec.oversubscription > 1 else ()
+
+
+def _hosts(spec: Spec) -> tuple[str, ...]:
+    return spec.hosts if spec.transport == "Socket" else ()
 
 
 def _cause_of(layer: str) -> str:

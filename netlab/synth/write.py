@@ -5,24 +5,46 @@ from __future__ import annotations
 import gzip
 import os
 import tempfile
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from netlab.synth.kineto import trace_json
+from netlab.synth.counters import counter_csv
+from netlab.synth.fabric import cables, ports, rank_rows
+from netlab.synth.kineto import BASE_TIME_NS, CAPTURE_START_NS, trace_json
 from netlab.synth.nccl import log_name, nccl_log
-from netlab.synth.plants import spec_for
+from netlab.synth.plants import LINK_PLANTS, spec_for
 from netlab.synth.simulate import Simulation, simulate
 from netlab.synth.truth import Truth, truth_of
 
 __all__ = ["TRUTH_NAME", "write_run"]
 
 TRUTH_NAME = "truth.json"
+_RANK_COLUMNS = ("rank", "host", "local_rank", "gpu_index", "nic", "nic_port", "rail")
+#: What an operator declares: the rates that are printed on the cables, whatever they carry.
+_RUN_FILE = """[run]
+world_size = {ranks}
+gpus_per_node = {gpus_per_node}
+
+[links]
+intra_node_gbps = 3600
+inter_node_gbps = 400
+"""
 
 
-def write_run(folder: str | Path, plant: str = "none", ranks: int = 8, steps: int | None = None, seed: int = 0, **overrides: Any) -> Truth:
+def write_run(
+    folder: str | Path,
+    plant: str = "none",
+    ranks: int = 8,
+    steps: int | None = None,
+    seed: int = 0,
+    counters: bool | None = None,
+    **overrides: Any,
+) -> Truth:
     """Write a GPU training run with known truth in the file formats of real ones.
 
     Parameters
@@ -33,6 +55,8 @@ def write_run(folder: str | Path, plant: str = "none", ranks: int = 8, steps: in
         The fault, one of ``PLANTS``.
     ranks, steps, seed
         Size of the job and seed of everything random; the same arguments give the same bytes.
+    counters
+        Write counters of switches and NICs, cables and ports too; left out: only for faults that show in them.
     overrides
         Further fields of ``Spec``, such as ``gpus_per_node``, ``tensor_parallel``, ``clock_skew_ns``.
 
@@ -60,10 +84,12 @@ def write_run(folder: str | Path, plant: str = "none", ranks: int = 8, steps: in
         jobs = [pool.submit(_write_trace, target, simulation, rank) for rank in range(spec.ranks)]
         for job in jobs:
             job.result()
-    logs = target / "nccl"
-    logs.mkdir(exist_ok=True)
     for rank in range(spec.ranks):
-        _write_whole(logs / log_name(spec, rank), nccl_log(spec, rank).encode())
+        _write_whole(target / "nccl" / log_name(spec, rank), nccl_log(spec, rank).encode())
+    _write_whole(target / "netlab.toml", _RUN_FILE.format(**asdict(spec)).encode())
+    _write_table(target / "ranks.csv", _RANK_COLUMNS, rank_rows(spec))
+    if plant in LINK_PLANTS if counters is None else counters:
+        _write_counters(target, simulation)
     truth = truth_of(simulation)
     _write_whole(target / TRUTH_NAME, msgspec.json.encode(truth))
     return truth
@@ -75,8 +101,25 @@ def _write_trace(folder: Path, simulation: Simulation, rank: int) -> None:
     _write_whole(folder / f"rank{rank}.pt.trace.json.gz", packed)
 
 
+def _write_counters(folder: Path, simulation: Simulation) -> None:
+    spec = simulation.spec
+    for device, text in counter_csv(simulation, BASE_TIME_NS + CAPTURE_START_NS).items():
+        _write_whole(folder / "counters" / f"{device}.csv.gz", gzip.compress(text.encode(), compresslevel=6, mtime=0))
+    links = [(cable.a.device, cable.a.name, cable.b.device, cable.b.name, cable.a.speed_gbps) for cable in cables(spec)]
+    _write_table(folder / "links.csv", ("a_device", "a_port", "b_device", "b_port", "speed_gbps"), links)
+    facts = [(port.device, port.name, port.speed_gbps, port.role, port.host, port.nic) for port in ports(spec)]
+    _write_table(folder / "ports.csv", ("device", "port", "speed_gbps", "role", "host", "nic"), facts)
+
+
+def _write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A small CSV; unknown cells are empty. No name here needs quotes."""
+    lines = [",".join("" if cell is None else str(cell) for cell in row) for row in (header, *rows)]
+    _write_whole(path, ("\n".join(lines) + "\n").encode())
+
+
 def _write_whole(path: Path, content: bytes) -> None:
     """Write a file whole or not at all."""
+    path.parent.mkdir(exist_ok=True)
     handle, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as stream:
