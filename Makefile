@@ -30,6 +30,7 @@ test-torch: $(VENV)/.installed  ## The tests that need torch
 docs: $(VENV)/.installed  ## Regenerate the generated pages
 	$(BIN)/python -m netlab.schema > docs/tables.md
 	$(BIN)/python -m netlab.cli.codes > docs/codes.md
+	$(BIN)/python -m netlab.verdict > docs/verdict.schema.json
 
 bench: $(VENV)/.installed  ## Speed and memory beside peers
 	$(BIN)/python -m benchmarks

@@ -123,8 +123,9 @@ def _facts(verdict: Verdict) -> list[str]:
 
 
 def _fact(label: str, colour: str, value: str, note: str) -> str:
+    words = "" if value[:1].isdigit() or len(value) < 4 else ' class="nl-words"'
     key = f'<i style="background:{colour}"></i>' if colour else ""
-    return f'<div><dt class="nl-key">{key}{label}</dt><dd>{escape(value)}<small>{escape(note)}</small></dd></div>'
+    return f'<div><dt class="nl-key">{key}{label}</dt><dd{words}>{escape(value)}<small>{escape(note)}</small></dd></div>'
 
 
 def _next(verdict: Verdict) -> str:

@@ -25,7 +25,7 @@ from netlab.verdict.rows import (
     StragglerRow,
 )
 
-__all__ = ["ClockSummary", "FindingRow", "RunSummary", "Verdict"]
+__all__ = ["ClockSummary", "FindingRow", "RunSummary", "Verdict", "verdict_schema_json"]
 
 
 class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,3 +121,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"<Verdict {self.status}: {self.headline}>"
+
+
+def verdict_schema_json() -> str:
+    """JSON Schema of the document, as text ending in a line feed."""
+    return msgspec.json.format(msgspec.json.encode(msgspec.json.schema(Verdict)), indent=1).decode() + "\n"

@@ -10,6 +10,7 @@ import pytest
 from netlab.cli.codes import codes_markdown
 from netlab.errors import SchemaError
 from netlab.schema import TABLES, Column, Table, tables_markdown
+from netlab.verdict.model import verdict_schema_json
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -20,6 +21,10 @@ def test_tables_page_is_generated_from_the_schema() -> None:
 
 def test_codes_page_is_generated_from_the_codes() -> None:
     assert (DOCS / "codes.md").read_text() == codes_markdown()
+
+
+def test_published_json_schema_is_that_of_the_verdict() -> None:
+    assert (DOCS / "verdict.schema.json").read_text() == verdict_schema_json()
 
 
 def test_every_column_has_a_sentence_and_times_have_a_unit() -> None:
