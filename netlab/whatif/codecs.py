@@ -74,7 +74,7 @@ def wire(change: Compression, dtype: str | None, members: int) -> Wire:
     return Wire(
         min(1.0, 2 * rank / _POWERSGD_EDGE),
         3,
-        f"PowerSGD rank {rank}: two factors of a {_POWERSGD_EDGE} x {_POWERSGD_EDGE} weight (real shapes unknown), three all-reduces in a row.",
+        f"PowerSGD rank {rank}: two factors of a {_POWERSGD_EDGE} x {_POWERSGD_EDGE} weight (shapes unknown), three all-reduces in a row.",
     )
 
 

@@ -53,7 +53,8 @@ def places(model: Model) -> Places:
     launches are not known).
     """
     graph, a, s = model.graph, model.activities, model.steps
-    at = graph.end_ns + graph.origin_ns
+    # A float cannot hold an instant since the epoch to the nanosecond.
+    at = np.rint(graph.end_ns).astype(np.int64) + graph.origin_ns
     node_order_time = at.copy()
     rows = np.arange(a.size)
     own = np.where(model.arrival_node >= 0, model.arrival_node, model.end_node)

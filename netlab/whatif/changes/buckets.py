@@ -47,7 +47,7 @@ def cut(size_bytes: Ints, cap_bytes: float) -> Ints:
 
 @dataclass(frozen=True)
 class _Ready:
-    """When gradients of one (part, step) become ready: cumulative bytes at instants."""
+    """When gradients of one (part, step) become ready: cumulative bytes at instants from the graph's origin."""
 
     at_ns: Floats
     bytes: Floats
@@ -155,11 +155,12 @@ def _anchor(setting: Setting, part: int, at_ns: Floats) -> tuple[Ints, Floats]:
     model, a = setting.model, setting.model.activities
     rows = np.flatnonzero((a.part == part) & (a.kind == COMPUTE))
     rows = rows[np.argsort(a.end_ns[rows], kind="stable")]
-    place = np.searchsorted(a.end_ns[rows], at_ns, side="right") - 1
+    ends = (a.end_ns[rows] - model.graph.origin_ns).astype(float)
+    place = np.searchsorted(ends, at_ns, side="right") - 1
     row = rows[np.maximum(place, 0)]
     known = place >= 0
     node = np.where(known, model.end_node[row], -1)
-    lag = np.where(known, at_ns - a.end_ns[row], at_ns - model.graph.origin_ns)
+    lag = np.where(known, at_ns - ends[np.maximum(place, 0)], at_ns)
     return node, np.maximum(lag, 0.0)
 
 
@@ -170,8 +171,9 @@ def _ready(setting: Setting, part: int, rows: Ints, sizes: Ints, grains: dict[tu
     if known is not None and abs(known.bytes[-1] - sizes.sum()) <= 0.01 * sizes.sum():
         return known
     row = np.flatnonzero((s.part == part) & (s.step == step))
-    arrivals = a.start_ns[rows].astype(float)
-    start = float(s.start_ns[row[0]]) if len(row) else arrivals[0]
+    origin = setting.model.graph.origin_ns
+    arrivals = (a.start_ns[rows] - origin).astype(float)
+    start = float(s.start_ns[row[0]] - origin) if len(row) else arrivals[0]
     backward = start + _FORWARD_SHARE * (arrivals[0] - start)
     return _Ready(np.append(backward, np.maximum.accumulate(arrivals)), np.append(0.0, np.cumsum(sizes)).astype(float), False)
 
@@ -198,7 +200,7 @@ def _grains(setting: Setting) -> dict[tuple[int, int], _Ready]:
         if not ready.height or ready.height != len(sizes) or None in sizes:
             continue
         held = np.cumsum(np.array(sizes, float))
-        found[part, int(s.step[row])] = _Ready(ready["end_ns"].to_numpy().astype(float), held, True)
+        found[part, int(s.step[row])] = _Ready((ready["end_ns"].to_numpy() - setting.model.graph.origin_ns).astype(float), held, True)
     return found
 
 

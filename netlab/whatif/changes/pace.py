@@ -149,7 +149,11 @@ def _micro_batch(draft: Draft, setting: Setting) -> tuple[NDArray[np.float64], I
             lengths.append(max(0.0, float(end[loose].max() - begin)))
             nodes.append(first)
             marks.append(model.mark_start_node[row[0]] if len(row) else -1)
-    return np.array(lengths), np.array(nodes, np.int64), np.array(marks, np.int64)
+    length, parts = np.array(lengths), setting.model.graph.rank[np.array(nodes, np.int64)]
+    for rank in np.unique(parts):
+        # Extra micro-batches are not the step's own one again: a hiccup of one step does not repeat.
+        length[parts == rank] = np.median(length[parts == rank])
+    return length, np.array(nodes, np.int64), np.array(marks, np.int64)
 
 
 def _held_up(setting: Setting) -> Ints:
