@@ -10,6 +10,8 @@ from pathlib import Path
 from netlab.attribute import Attribution, attribution, input_marks
 from netlab.config import Settings
 from netlab.diagnose import judge
+from netlab.diagnose.links import link_findings
+from netlab.diagnose.nccl import nccl_findings
 from netlab.errors import RunError
 from netlab.findings import findings_frame
 from netlab.issues import Issue, issues_frame
@@ -71,8 +73,22 @@ def _figures(run: Run, threshold: Fraction) -> Attribution:
 
 
 def _judgement(run: Run, figures: Attribution) -> Judgement:
-    concluded = judge(figures, run.facts)
-    return Judgement(status=concluded.status, cause=concluded.cause, headline=concluded.headline, findings=concluded.findings)
+    evidence = [*nccl_findings(run), *link_findings(run, run.manifest.config.limits)]
+    concluded = judge(figures, run.facts, evidence)
+    return Judgement(
+        status=concluded.status,
+        cause=concluded.cause,
+        headline=concluded.headline,
+        findings=concluded.findings,
+        hangs=[{**row, "group": _members(row["group"])} for row in run.frame("hangs").iter_rows(named=True)],
+        links=run.frame("links").to_dicts(),
+    )
+
+
+def _members(group: str) -> list[int] | str:
+    """A group's ranks; its name where only that is known."""
+    parts = group.split(",")
+    return [int(part) for part in parts] if all(part.isdigit() for part in parts) else group
 
 
 def ingest_run(
@@ -94,7 +110,7 @@ def rejected_verdict(paths: Sequence[Path], settings: Settings, store: Path | No
     """The document of inputs that cannot be read or cannot be one run: null figures, the sources, and the reason as an issue."""
     config = settings.config
     name = run_name(paths, config)
-    issues = []
+    issues: list[Issue] = []
     frames = {}
     try:
         ingested = ingest_inputs(paths, store=store)

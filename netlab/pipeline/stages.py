@@ -11,10 +11,11 @@ from netlab.config import Config, Settings
 from netlab.errors import RunError
 from netlab.issues import issues_frame
 from netlab.pipeline.assemble import RawRun, assemble
+from netlab.pipeline.evidence import add_links, add_nccl, facts_without_traces, hosts_of_ranks, with_nics
 from netlab.pipeline.ingest import Progress, ingest_files
 from netlab.pipeline.inputs import InputFile, find_inputs
 from netlab.pipeline.store import FileStore, default_store
-from netlab.run import Run, RunFacts
+from netlab.run import Run
 from netlab.schema.traces import RAW_TABLES
 from netlab.selection import parse_ranks, parse_steps
 
@@ -79,18 +80,23 @@ def open_run(ingested: Ingested, settings: Settings, name: str) -> Run:
         )
     frames = {table: frame for table, frame in raw.frames.items() if table in _KEPT_RAW or table not in _RAW}
     issues = list(raw.issues)
-    facts = RunFacts(name=name, world_size=config.run.world_size)
     if "trace_files" in raw.frames:
-        aligned = align(raw.frames, _align_options(config, name))
+        aligned = align(raw.frames, _align_options(config, name, hosts_of_ranks(frames)))
         frames |= aligned.frames
-        issues += aligned.issues
+        issues += [*aligned.issues, *add_nccl(frames)]
+        with_nics(frames)
         facts = aligned.facts
+    else:
+        issues += add_nccl(frames)
+        with_nics(frames)
+        facts = facts_without_traces(frames, name, config)
+    issues += add_links(frames, config)
     frames["sources"] = raw.sources
     frames["issues"] = issues_frame(issues)
     return Run.from_frames(frames, facts, config)
 
 
-def _align_options(config: Config, name: str) -> AlignOptions:
+def _align_options(config: Config, name: str, rank_hosts: dict[int, str]) -> AlignOptions:
     steps = None
     if config.run.steps is not None:
         first, last = parse_steps(config.run.steps)
@@ -100,6 +106,7 @@ def _align_options(config: Config, name: str) -> AlignOptions:
         world_size=config.run.world_size,
         gpus_per_node=config.run.gpus_per_node,
         rank_overrides={path: options.rank for path, options in config.files.items() if options.rank is not None},
+        rank_hosts=rank_hosts,
         classify=tuple((rule.pattern, rule.op) for rule in config.classify),
         intra_node_gbps=config.links.intra_node_gbps,
         inter_node_gbps=config.links.inter_node_gbps,
