@@ -124,6 +124,7 @@ class Run:
         """Write all tables and the manifest; the folder appears whole or not at all."""
         folder.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        draft.chmod(0o755)  # mkdtemp makes it private; a store is for all
         try:
             for name in self.manifest.tables:
                 self.frame(name).write_parquet(draft / f"{name}.parquet", compression="zstd", compression_level=1)

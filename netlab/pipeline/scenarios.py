@@ -39,4 +39,4 @@ def with_what_if(analysis: Analysis, paths: Sequence[Path]) -> Analysis:
     """The analysis with what-if rows in its verdict and its tables."""
     answers = answer_scenarios(analysis.run, find_scenarios(paths, None))
     verdict = msgspec.structs.replace(analysis.verdict, what_if=answers.to_dict()["scenarios"])
-    return Analysis(analysis.run.with_frames({"scenarios": answers.table()}), verdict)
+    return Analysis(analysis.run.with_frames({"scenarios": answers.frame()}), verdict)
