@@ -300,7 +300,7 @@ def synth(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="An empty or new folder.")],
     plant: Annotated[str, typer.Option("--plant", help="The fault to plant.")] = "none",
     ranks: Annotated[int, typer.Option("--ranks", min=1, help="Number of ranks.")] = 8,
-    steps: Annotated[int, typer.Option("--steps", min=1, help="Number of steps.")] = 6,
+    steps: Annotated[int | None, typer.Option("--steps", min=1, help="Number of steps; by default as many as the fault needs to show.")] = None,
     seed: Annotated[int, typer.Option("--seed", help="Same seed, same bytes.")] = 0,
     verbose: VerboseOption = False,
 ) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -100,6 +101,14 @@ def _import_torch() -> Any:
         raise RunError("netlab.capture records PyTorch, which is not installed here; run: pip install 'netlab[torch]'.") from error
 
 
+@contextmanager
+def _no_warnings() -> Iterator[None]:
+    """Keep the profiler's remarks about our own settings from the user. Not safe across threads, so only where it changes state."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
 class Capture:
     """A recording; made by ``capture``. ``step()`` marks the end of an iteration, ``traces`` lists the trace files of this rank."""
 
@@ -148,7 +157,7 @@ class Capture:
             self.folder.mkdir(parents=True, exist_ok=True)
         with self._part("counters"):
             self._start_sampler()
-        with self._part("profiler"):
+        with self._part("profiler"), _no_warnings():
             self._profiler = self._make_profiler()
             self._profiler.start()
         return self
@@ -158,12 +167,15 @@ class Capture:
         if self._profiler is None or "profiler" in self.failures:
             return
         with self._part("profiler"):
-            self._profiler.step()
+            changes = self._profiler.schedule(self._profiler.step_num + 1) != self._profiler.current_action
+            with _no_warnings() if changes else nullcontext():
+                self._profiler.step()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         with self._part("profiler"):
             if self._profiler is not None and "profiler" not in self.failures:
-                self._profiler.stop()
+                with _no_warnings():
+                    self._profiler.stop()
         with self._part("counters"):
             if self._sampler is not None:
                 self._sampler.stop()
