@@ -67,6 +67,7 @@ FINDING_CODES: dict[str, str] = {
     "DUPLICATE_GPU": "Two ranks use one GPU.",
     "CONNECT_FAILED": "A bootstrap connection failed.",
     "MESSAGE_TRUNCATED": "A message was shorter than its receiver expected.",
+    "RANK_UNRESPONSIVE": "NCCL's RAS network cannot reach a process.",
     "NCCL_WARNING": "NCCL printed warnings for which there is no rule.",
 }
 

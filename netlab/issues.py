@@ -89,6 +89,9 @@ ISSUE_CODES: dict[str, str] = {
     "UNKNOWN_SCHEMA": "The file's schema is newer than this netlab knows.",
     "MALFORMED_ENTRY": "Records of a dump could not be read.",
     "TOO_LARGE": "The file is larger than its format ever is.",
+    "OPERATION_ASSUMED": "A table of nccl-tests does not name its operation; the file's name does.",
+    "NO_ROWS": "The file has a head, but no result.",
+    "MALFORMED_XML": "The XML is damaged.",
 }
 
 

@@ -88,8 +88,9 @@ class Evidence:
     def rank_of(self, connection: Row) -> int | None:
         """Global rank of the process that printed a connection, else its rank in the communicator."""
         side = "dst" if connection["side"] == "receive" else "src"
-        rank = connection[f"{side}_global"]
-        return rank if rank is not None else connection[f"{side}_rank"]
+        rank: int | None = connection[f"{side}_global"]
+        own: int | None = connection[f"{side}_rank"]
+        return own if rank is None else rank
 
     def by_host(self, rows: Iterable[Row]) -> Iterator[tuple[str, list[Row]]]:
         """Rows of each host, hosts in order."""

@@ -12,7 +12,7 @@ import polars as pl
 from netlab.diagnose.nccl_evidence import Evidence, Row, finding, joined
 from netlab.findings import Finding
 
-__all__ = ["hang_findings", "late_ranks", "mismatches"]
+__all__ = ["hang_findings", "late_ranks", "mismatches", "ras_findings"]
 
 
 def mismatches(evidence: Evidence) -> Iterator[Finding]:
@@ -197,7 +197,9 @@ def late_ranks(evidence: Evidence) -> Iterator[Finding]:
     if evidence.has_timeline:
         return
     flight = evidence.flight.filter((pl.col("timing") == "device") & ~pl.col("is_p2p").fill_null(False))
-    inspected = evidence.profiler.filter(pl.col("op").is_not_null() & pl.col("rank").is_not_null() & pl.col("seq").is_not_null())
+    flight = flight.with_columns(size=pl.col("group").str.split(",").list.len().cast(pl.Int64))
+    inspected = evidence.profiler.filter((pl.col("kind") == "collective") & pl.col("rank").is_not_null() & pl.col("seq").is_not_null())
+    inspected = inspected.with_columns(size=pl.col("nranks"))
     for frame, name, tool in ((flight, "group", "flight recorder"), (inspected, "comm_id", "NCCL Inspector")):
         found = _late(frame, name)
         if found is None:
@@ -228,11 +230,14 @@ def _late(frame: pl.DataFrame, group: str) -> tuple[int, int, int, float, list[s
         return None
     per = shared.group_by(group, "seq").agg(
         members=pl.len(),
+        size=pl.col("size").max(),
         rank=pl.col("rank").sort_by("duration_ns").first(),
         low=pl.col("duration_ns").min(),
         rest=pl.col("duration_ns").sum(),
     )
-    per = per.filter(pl.col("members") > 1).with_columns(caused=pl.col("rest") - pl.col("members") * pl.col("low"))
+    # Who came last is known only if every member was seen.
+    per = per.filter((pl.col("members") > 1) & (pl.col("members") == pl.col("size")))
+    per = per.with_columns(caused=pl.col("rest") - pl.col("members") * pl.col("low"))
     # Below a tenth of the operation (and 50 us) a difference is launch jitter, not waiting.
     clear = per.filter(
         (pl.col("caused") / (pl.col("members") - 1) > 0.1 * pl.col("low")) & (pl.col("caused") / (pl.col("members") - 1) > 50_000)
@@ -251,3 +256,38 @@ def _late(frame: pl.DataFrame, group: str) -> tuple[int, int, int, float, list[s
         return None
     groups = sorted(str(name) for name in top["groups"] if name is not None)
     return int(top["rank"]), int(top["last"]), per.height, top["caused"] / 1e6, groups
+
+
+def ras_findings(evidence: Evidence) -> Iterator[Finding]:
+    """What NCCL's RAS status says: ranks that do not answer, and ranks that have launched less than the rest."""
+    gone = evidence.of_code("ras_missing", "ras_dead")
+    if gone:
+        ranks = sorted({e["rank"] for e in gone if e["rank"] is not None})
+        hosts = sorted({e["host"] for e in gone if e["host"]})
+        yield finding(
+            "RANK_UNRESPONSIVE",
+            f"RAS cannot reach {_ranks(ranks) if ranks else 'a process'}" + (f" on {joined(hosts)}." if hosts else "."),
+            detail="The process died or its host hangs; every collective with it waits.",
+            action="Read the log and dmesg of that host; the other ranks only wait.",
+            source="NCCL RAS (ncclras)",
+            evidence=gone,
+            hosts=hosts,
+            ranks=ranks,
+            severity="critical",
+            cause="host",
+        )
+    behind = evidence.of_code("ras_behind")
+    if behind:
+        ranks = sorted({e["rank"] for e in behind if e["rank"] is not None})
+        yield finding(
+            "COLLECTIVE_NOT_JOINED",
+            f"{_ranks(ranks).capitalize()} did not join what the others have launched ({behind[0]['value']}).",
+            detail="One status is a moment: if a second one shows the same counts, the job hangs and these ranks are where to look.",
+            action="Ask ncclras again after a minute; take the Python stack of these ranks (py-spy dump).",
+            source="NCCL RAS (ncclras)",
+            evidence=behind,
+            ranks=ranks,
+            hosts={e["host"] for e in behind if e["host"]},
+            groups={e["key"] for e in behind if e["key"]},
+            cause="host",
+        )
