@@ -10,7 +10,7 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from netlab.readers.base import HEAD_BYTES
 
@@ -99,6 +99,7 @@ class _GzipStream(ByteStream):
 
         super().__init__(file)
         self._zlib = isal_zlib
+        self._errors: tuple[type[Exception], ...] = (cast("type[Exception]", isal_zlib.error), ValueError)
         self._pending = b""
         self._inflater: isal_zlib.Decompress | None = None
         self._checksum = 0
@@ -113,7 +114,7 @@ class _GzipStream(ByteStream):
             assert self._inflater is not None
             try:
                 piece = self._inflater.decompress(self._pending, min(len(view), _STEP_BYTES))
-            except (self._zlib.error, ValueError) as error:
+            except self._errors as error:
                 self._note("DAMAGED_COMPRESSION", f"its gzip data are corrupt after {self.consumed:,} bytes ({error})")
                 return 0
             self._pending = self._inflater.unconsumed_tail
@@ -202,7 +203,7 @@ class _ZstdStream(ByteStream):
         super().__init__(file)
         self._error = zstandard.ZstdError
         self._make = zstandard.ZstdDecompressor(max_window_size=1 << 27)
-        self._reader = self._make.stream_reader(_Counted(self), read_across_frames=True)
+        self._reader = self._make.stream_reader(cast("BinaryIO", _Counted(self)), read_across_frames=True)
 
     def _step(self, view: memoryview) -> int:
         try:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from netlab.errors import ParseError
 from netlab.issues import Issue
 from netlab.readers.base import Parsed
+from netlab.readers.kineto.columns import Counts
 from netlab.readers.kineto.document import Damage, Document
-from netlab.readers.kineto.frames import Counts
 from netlab.readers.kineto.header import RELATIVE_BELOW_NS
 from netlab.readers.streams import StreamDamage
 

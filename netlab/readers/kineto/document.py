@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from netlab.readers.kineto import plain, scan
+from netlab.readers.kineto import layout, plain
 from netlab.readers.kineto.backends import Backend
 from netlab.readers.kineto.window import END, FULL, MORE, Window
 
@@ -40,12 +40,16 @@ _HEADER_KEY = re.compile(rb'"(baseTimeNanoseconds|distributedInfo|deviceProperti
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows of kept events, the texts that their codes stand for, and the number of kept events before them."""
+    """Rows of kept events, the texts of their codes, the number of kept events before them, the header as far as it is known.
+
+    The arrays are used again two batches later.
+    """
 
     integers: npt.NDArray[np.int64]
     texts: npt.NDArray[np.int32]
     words: list[bytes]
     first: int
+    header: Mapping[str, bytes]
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ class Document:
 
 
 def read_document(window: Window, backend: Backend, on_batch: Callable[[Batch], None], keep_hosts: bool) -> Document:
-    """Read everything; batches go to ``on_batch`` in the order of the file and are valid only during the call."""
+    """Read everything; batches go to ``on_batch`` in the order of the file."""
     reading = _Reading(window, backend, on_batch, keep_hosts)
     reading.run()
     return reading.document
@@ -87,9 +91,9 @@ class _Reading:
     def __init__(self, window: Window, backend: Backend, on_batch: Callable[[Batch], None], keep_hosts: bool) -> None:
         self.window, self.backend, self.on_batch, self.keep_hosts = window, backend, on_batch, keep_hosts
         self.document = Document()
-        self.integers = np.empty((_BATCH_ROWS, scan.INTEGER_COUNT), np.int64)
-        self.texts = np.empty((_BATCH_ROWS, scan.TEXT_COUNT + 2), np.int32)
-        self.tally = np.zeros(len(scan.TALLY), np.int64)
+        self.integers, self.texts = self._buffers()
+        self.spare = self._buffers()
+        self.tally = np.zeros(len(layout.TALLY), np.int64)
         self.pool = backend.new_pool()
         self.row = 0
         self.searched = 0
@@ -100,7 +104,11 @@ class _Reading:
         self._flush()
         document = self.document
         document.size_bytes = self.window.offset + self.window.end
-        document.tally = dict(zip(scan.TALLY, self.tally.tolist(), strict=True))
+        document.tally = dict(zip(layout.TALLY, self.tally.tolist(), strict=True))
+
+    @staticmethod
+    def _buffers() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+        return np.empty((_BATCH_ROWS, layout.INTEGER_COUNT), np.int64), np.empty((_BATCH_ROWS, layout.TEXT_COUNT + 2), np.int32)
 
     # The top level.
 
@@ -188,7 +196,7 @@ class _Reading:
     def _value(self, key: str) -> None:
         """Keep a header's value, or step over it whatever its size."""
         window, start = self.window, self.window.position
-        ignored = [0] * len(scan.TALLY)
+        ignored = [0] * len(layout.TALLY)
         while key in HEADER_KEYS:
             end = plain.skip_value(window.data, window.at, window.end, ignored)
             if end >= 0:
@@ -220,11 +228,11 @@ class _Reading:
             status, window.at, self.row = self.backend.scan_events(
                 window.data, window.at, window.end, self.row, self.integers, self.texts, self.pool, self.tally, self.keep_hosts
             )
-            if status == scan.ARRAY_END:
+            if status == layout.ARRAY_END:
                 return
-            if status in (scan.ROWS_FULL, scan.WORDS_FULL):
+            if status in (layout.ROWS_FULL, layout.WORDS_FULL):
                 self._flush()
-            elif status == scan.DAMAGE:
+            elif status == layout.DAMAGE:
                 self._damaged("an event is broken", inside=True)
             else:
                 answer = window.more(_EVENT_BYTES)
@@ -236,7 +244,9 @@ class _Reading:
     def _flush(self) -> None:
         if self.row:
             words = self.backend.words(self.pool)
-            self.on_batch(Batch(self.integers[: self.row], self.texts[: self.row], words, self.document.kept))
+            header = dict(self.document.header)
+            self.on_batch(Batch(self.integers[: self.row], self.texts[: self.row], words, self.document.kept, header))
+            (self.integers, self.texts), self.spare = self.spare, (self.integers, self.texts)
             self.document.kept += self.row
             self.row = 0
         self.backend.clear(self.pool)
@@ -318,7 +328,7 @@ class _Reading:
     def _rescue(self, start: int, end: int) -> None:
         """Header values in a stretch that is passed over (the base time stands at the end of the file)."""
         data = self.window.data
-        ignored = [0] * len(scan.TALLY)
+        ignored = [0] * len(layout.TALLY)
         for found in _HEADER_KEY.finditer(data, start, end):
             stop = plain.skip_value(data, found.end(), end, ignored) if found.end() < end else -1
             if stop >= 0:

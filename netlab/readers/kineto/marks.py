@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from netlab.readers.kineto import fields, scan
+from netlab.readers.kineto import fields, layout
 
 if TYPE_CHECKING:
+    from netlab.readers.kineto.columns import Counts
     from netlab.readers.kineto.document import Batch
-    from netlab.readers.kineto.frames import Counts
 
 __all__ = ["MarkPairs"]
 
@@ -43,17 +43,17 @@ class MarkPairs:
             integers, texts = batch.integers[row].copy(), batch.texts[row].copy()
             thread = (int(integers[_PID]), int(integers[_TID]))
             stack = self._open.setdefault(thread, [])
-            if texts[scan.PHASE_COLUMN] == fields.MARKS[0]:
+            if texts[layout.PHASE_COLUMN] == fields.MARKS[0]:
                 if self._count >= _OPEN_LIMIT:
                     counts.missing_times += 1
                     continue
-                words = [(batch.words[code >> 1], int(code)) for code in texts[: scan.TEXT_COUNT].tolist() if code >= 0]
+                words = [(batch.words[code >> 1], int(code)) for code in texts[: layout.TEXT_COUNT].tolist() if code >= 0]
                 stack.append(_Begin(integers, texts, batch.first + row, words))
                 self._count += 1
             elif stack:
                 begin = stack.pop()
                 self._count -= 1
-                if begin.integers[_TS] != scan.NULL and integers[_TS] != scan.NULL:
+                if begin.integers[_TS] != layout.NULL and integers[_TS] != layout.NULL:
                     begin.integers[_DUR] = int(integers[_TS]) - int(begin.integers[_TS])
                 self._done.append(begin)
 
@@ -70,7 +70,7 @@ class MarkPairs:
             return None
         codes: dict[bytes, int] = {}
         for begin in self._done:
-            slots = [slot for slot in range(scan.TEXT_COUNT) if begin.texts[slot] >= 0]
+            slots = [slot for slot in range(layout.TEXT_COUNT) if begin.texts[slot] >= 0]
             for slot, (word, code) in zip(slots, begin.words, strict=True):
                 begin.texts[slot] = codes.setdefault(word, len(codes)) * 2 + (code & 1)
         done, self._done = self._done, []

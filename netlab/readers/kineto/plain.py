@@ -1,4 +1,4 @@
-"""The scanner without a compiler: primitives for ``scan`` on a ``bytearray``, built on regular expressions and dictionaries.
+"""The scanner without a compiler: primitives for the scanner on a ``bytearray``, built on regular expressions and dictionaries.
 
 About 10 MB/s; it reads what ``strict`` refuses (damaged pieces of small files) and every file where numba does not work.
 """
@@ -6,10 +6,9 @@ About 10 MB/s; it reads what ``strict`` refuses (damaged pieces of small files) 
 from __future__ import annotations
 
 import re
-from types import FunctionType
-from typing import Any
+from collections.abc import Callable
 
-from netlab.readers.kineto import fields, scan
+from netlab.readers.kineto import fields, layout, shared
 
 __all__ = ["WordPool", "category", "host_kind", "number", "scan_events", "skip_space", "skip_stream", "skip_text", "skip_value"]
 
@@ -99,32 +98,26 @@ def _intern(b: bytearray, p: int, e: int, raw: int, pool: WordPool) -> int:
     return pool.add(bytes(b[p:e]), raw)
 
 
-def _bound() -> dict[str, Any]:
-    """The functions of ``scan`` with these primitives as their globals."""
-    space: dict[str, Any] = dict(vars(scan))
-    space.update(
-        next_quote=_next_quote,
-        next_structural=_next_structural,
-        skip_space=_skip_space,
-        event_field=_event_field,
-        argument_field=_argument_field,
-        category=category,
-        host_kind=host_kind,
-        intern=_intern,
-        # Single elements of Python lists are read much faster than those of numpy arrays.
-        WANTED_INTEGERS=scan.WANTED_INTEGERS.tolist(),
-        WANTED_TEXTS=scan.WANTED_TEXTS.tolist(),
-    )
-    for name in scan.EXPORTED:
-        space[name] = FunctionType(getattr(scan, name).__code__, space, name)
-    return space
-
-
-_SPACE = _bound()
-# The functions of ``scan`` without a compiler.
-scan_events = _SPACE["scan_events"]
-number = _SPACE["number"]
-skip_stream = _SPACE["skip_stream"]
-skip_text = _SPACE["skip_text"]
-skip_value = _SPACE["skip_value"]
+_SCANNER = shared.bind(
+    {
+        "next_quote": _next_quote,
+        "next_structural": _next_structural,
+        "skip_space": _skip_space,
+        "event_field": _event_field,
+        "argument_field": _argument_field,
+        "category": category,
+        "host_kind": host_kind,
+        "intern": _intern,
+        # Single elements of lists are read much faster than those of numpy arrays.
+        "WANTED_INTEGERS": layout.WANTED_INTEGERS.tolist(),
+        "WANTED_TEXTS": layout.WANTED_TEXTS.tolist(),
+    },
+    lambda _name, function: function,
+)
+# The scanner's functions without a compiler.
+scan_events: Callable[..., tuple[int, int, int]] = _SCANNER["scan_events"]
+number: Callable[[bytes | bytearray, int, int, int], tuple[int, int]] = _SCANNER["number"]
+skip_stream: Callable[..., int] = _SCANNER["skip_stream"]
+skip_text: Callable[[bytearray, int, int], int] = _SCANNER["skip_text"]
+skip_value: Callable[[bytearray, int, int, list[int]], int] = _SCANNER["skip_value"]
 skip_space = _skip_space

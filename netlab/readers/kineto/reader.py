@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,25 +11,26 @@ import polars as pl
 
 from netlab.readers.base import Parsed, Sink
 from netlab.readers.kineto.account import account
-from netlab.readers.kineto.backends import Backend, PlainBackend
-from netlab.readers.kineto.document import read_document
-from netlab.readers.kineto.frames import Counts, TableWriter
+from netlab.readers.kineto.backends import Backend, choose_backend
+from netlab.readers.kineto.base_time import BaseGuess
+from netlab.readers.kineto.columns import Counts
+from netlab.readers.kineto.document import Batch, Document, read_document
+from netlab.readers.kineto.frames import TableWriter
 from netlab.readers.kineto.header import base_time_ns, header_facts, process_groups
+from netlab.readers.kineto.overlap import BatchThread
 from netlab.readers.kineto.window import MemorySource, Window
 from netlab.readers.streams import ByteStream, open_stream
-from netlab.schema.traces import PROCESS_GROUPS
+from netlab.schema.traces import HOST_OPS, PROCESS_GROUPS
 
-__all__ = ["KinetoReader", "read_frames"]
+__all__ = ["SMALL_BYTES", "KinetoReader", "read_frames", "read_with"]
 
 #: Files up to this many inflated bytes are read without compiled code: loading it would take longer than it saves.
 SMALL_BYTES = 16 << 20
 _WINDOW_BYTES = 1 << 21
-_INSTANTS = frozenset({"start_ns", "end_ns", "at_ns"})
+_INSTANTS = ("start_ns", "end_ns", "at_ns")
 
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:')
-_HEADER_KEYS = re.compile(
-    rb'"(?:deviceProperties|distributedInfo|traceName|baseTimeNanoseconds|cupti_version|roctracer_version|record_shapes)"\s*:'
-)
+_HEADER_KEYS = re.compile(rb'"(?:deviceProperties|distributedInfo|traceName|baseTimeNanoseconds|cupti_version|record_shapes)"\s*:')
 _EVENT_KEYS = re.compile(rb'"ph"\s*:\s*"[XBEMsfiICPN]"')
 #: Categories of NCCL's example profiler plugin, which also writes a list of Chrome events.
 _OTHER_EVENTS = re.compile(rb'"cat"\s*:\s*"(?:GROUP|COLL|P2P|PROXY|NET|GPU|GROUP_API|COLL_API|P2P_API|KERNEL_LAUNCH|NET_IB|NET_SOCK)"')
@@ -46,7 +48,7 @@ class KinetoReader:
             if _EVENTS_KEY.search(text) or (b'"schemaVersion"' in text and _HEADER_KEYS.search(text)):
                 return True
             # Cut or damaged so early that nothing tells; the name is the last resort.
-            return path.name.removesuffix(".gz").removesuffix(".zst").endswith((".pt.trace.json", "_trace.json"))
+            return path.name.removesuffix(".gz").removesuffix(".zst").endswith(".pt.trace.json")
         if text[:1] == b"[":
             return bool(_EVENT_KEYS.search(text)) and not _OTHER_EVENTS.search(text)
         return False
@@ -59,12 +61,7 @@ class KinetoReader:
         ParseError
             NOT_A_TRACE if there are no events in the file; the code of the damage if it leaves nothing to read.
         """
-        return _read(path, sink, source, choose_backend)
-
-
-def choose_backend(small: bool) -> Backend:
-    """Plain Python for small files."""
-    return PlainBackend()
+        return read_with(path, sink, source, choose_backend)
 
 
 def read_frames(path: Path, source: str | None = None) -> tuple[dict[str, pl.DataFrame], Parsed]:
@@ -74,21 +71,20 @@ def read_frames(path: Path, source: str | None = None) -> tuple[dict[str, pl.Dat
     return {table: sink.collect(table) for table in sink.frames}, parsed
 
 
-def _read(path: Path, sink: Sink, source: str, choose: Callable[[bool], Backend], small_bytes: int = SMALL_BYTES) -> Parsed:
+def read_with(path: Path, sink: Sink, source: str, choose: Callable[[bool], Backend], small_bytes: int = SMALL_BYTES) -> Parsed:
+    """``KinetoReader.read`` with a choice of scanner, given whether the file has at most ``small_bytes``."""
     with open_stream(path) as stream:
         head = _head(stream, small_bytes)
-        small = len(head) <= small_bytes
-        backend = choose(small)
-        writer = _Writer(sink)
+        is_small = len(head) <= small_bytes
+        backend = choose(is_small)
+        writer = _Writer(sink, BaseGuess(path, stream.compression != "none"))
         tables = TableWriter(writer.write)
-        document = read_document(_window(head, stream), backend, tables.add, keep_hosts=False)
-        tables.finish()
+        document = _pass(_window(head, stream), backend, tables, writer, keep_hosts=False)
         damage = stream.damage
     counts = tables.counts
     if counts.device_events == 0 and document.tally["host_events"]:
-        _read_host_ops(path, backend, writer, counts, head if small else None)
-    facts = header_facts(document.header)
-    parsed = account(source, document, counts, damage, facts)
+        _read_host_ops(path, backend, writer, counts, head if is_small else None)
+    parsed = account(source, document, counts, damage, header_facts(document.header))
     writer.finish(base_time_ns(document.header) or 0)
     sink.write(PROCESS_GROUPS.name, process_groups(document.header))
     return parsed
@@ -104,7 +100,19 @@ def _head(stream: ByteStream, small_bytes: int) -> bytes:
 
 
 def _window(head: bytes, stream: ByteStream | None) -> Window:
-    return Window(MemorySource(head, stream), min(_WINDOW_BYTES, max(len(head), 64)))
+    return Window(MemorySource(head, stream), _WINDOW_BYTES if stream is not None else min(_WINDOW_BYTES, len(head)))
+
+
+def _pass(window: Window, backend: Backend, tables: TableWriter, writer: _Writer, keep_hosts: bool) -> Document:
+    def consume(batch: Batch) -> None:
+        writer.look(batch)
+        tables.base_time_ns = writer.base_ns
+        tables.add(batch)
+
+    with BatchThread(consume) if backend.releases_gil else contextlib.nullcontext(consume) as on_batch:
+        document = read_document(window, backend, on_batch, keep_hosts)
+    tables.finish()
+    return document
 
 
 def _read_host_ops(path: Path, backend: Backend, writer: _Writer, counts: Counts, content: bytes | None) -> None:
@@ -112,33 +120,42 @@ def _read_host_ops(path: Path, backend: Backend, writer: _Writer, counts: Counts
 
     Writing them on the first pass and dropping them as soon as a device event comes would cost every GPU trace a third of its reading time.
     """
-    tables = TableWriter(writer.write, host_ops_only=True)
+    tables = TableWriter(writer.write, tables=frozenset({HOST_OPS.name}))
     if content is not None:
-        read_document(_window(content, None), backend, tables.add, keep_hosts=True)
+        _pass(_window(content, None), backend, tables, writer, keep_hosts=True)
     else:
         with open_stream(path) as stream:
-            read_document(_window(b"", stream), backend, tables.add, keep_hosts=True)
-    tables.finish()
-    counts.rows += tables.counts.rows
-    counts.missing_times += tables.counts.missing_times
-    counts.negative_durations += tables.counts.negative_durations
-    counts.latest_ns = max(counts.latest_ns, tables.counts.latest_ns)
+            _pass(_window(b"", stream), backend, tables, writer, keep_hosts=True)
+    counts.add(tables.counts)
 
 
 class _Writer:
-    """Between the tables and the sink: adds the base time, which most traces state only at their end."""
+    """Between the tables and the sink: guesses the base time for the instants that are written, and mends a wrong guess at the end."""
 
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
+    def __init__(self, sink: Sink, base: BaseGuess) -> None:
+        self._sink, self._base = sink, base
         self._tables: set[str] = set()
+        self._guessed = False
+        self.base_ns = 0
+
+    def look(self, batch: Batch) -> None:
+        """Guess the base time when the first batch is there."""
+        if not self._guessed:
+            self._guessed = True
+            self.base_ns = self._base.guess(batch.header, int(batch.integers[0, 0]))
 
     def write(self, table: str, frame: pl.DataFrame) -> None:
         self._tables.add(table)
         self._sink.write(table, frame)
 
     def finish(self, base_ns: int) -> None:
-        """Add the base time to everything written."""
-        if base_ns == 0:
+        """Put the true base time in the place of the guessed one."""
+        shift_ns = base_ns - self.base_ns
+        if shift_ns == 0:
             return
         for table in sorted(self._tables):
-            self._sink.revise(table, lambda frame: frame.with_columns(pl.col(_INSTANTS.intersection(frame.columns)) + base_ns))
+            self._sink.revise(table, lambda frame: _shifted(frame, shift_ns))
+
+
+def _shifted(frame: pl.DataFrame, shift_ns: int) -> pl.DataFrame:
+    return frame.with_columns(pl.col(name) + shift_ns for name in _INSTANTS if name in frame.columns)
