@@ -7,6 +7,7 @@ from netlab.schema.counters import COUNTER_TABLES
 from netlab.schema.inputs import ISSUES, SOURCES
 from netlab.schema.nccl import NCCL_TABLES
 from netlab.schema.nccl_structure import NCCL_STRUCTURE_TABLES
+from netlab.schema.operations import OPERATION_TABLES
 from netlab.schema.table import Column, Table, by_name
 from netlab.schema.timeline import TIMELINE_TABLES
 from netlab.schema.traces import RAW_TABLES
@@ -16,7 +17,7 @@ __all__ = ["SCHEMA_VERSION", "TABLES", "Column", "Table", "tables_markdown"]
 #: Raised whenever a column changes its name, type or meaning; stored tables of another version are made anew.
 SCHEMA_VERSION = 1
 
-TABLES = by_name((SOURCES, ISSUES, *TIMELINE_TABLES, *ANALYSIS_TABLES, *NCCL_TABLES, *NCCL_STRUCTURE_TABLES, *COUNTER_TABLES, *RAW_TABLES))
+TABLES = by_name((SOURCES, ISSUES, *TIMELINE_TABLES, *ANALYSIS_TABLES, *NCCL_TABLES, *NCCL_STRUCTURE_TABLES, *COUNTER_TABLES, *OPERATION_TABLES, *RAW_TABLES))
 
 
 def tables_markdown() -> str:
