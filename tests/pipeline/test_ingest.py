@@ -1,0 +1,120 @@
+"""Reading many files: any order, any number of workers, lost workers, bad files beside good ones."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from netlab.config import load_settings
+from netlab.errors import RunError
+from netlab.pipeline.ingest import ingest_files
+from netlab.pipeline.inputs import find_inputs
+from netlab.pipeline.stages import ingest_inputs, open_run
+from netlab.pipeline.store import FileStore
+from netlab.run import Run
+from netlab.synth import write_run
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made")
+    write_run(folder, plant="straggler", ranks=4, steps=3, seed=5)
+    return folder
+
+
+def opened(paths: list[Path], store: Path, workers: int = 1) -> Run:
+    return open_run(ingest_inputs(paths, store=store, workers=workers), load_settings(), "made")
+
+
+def same_tables(first: Run, second: Run) -> bool:
+    names = [name for name in first.manifest.tables if name != "sources"]
+    return first.facts == second.facts and all(first.frame(name).equals(second.frame(name)) for name in names)
+
+
+def test_workers_and_the_order_of_paths_change_nothing(made: Path, tmp_path: Path) -> None:
+    files = sorted(made.glob("*"))
+    serial = opened(files, tmp_path / "a")
+    assert same_tables(serial, opened(files[::-1], tmp_path / "b", workers=2))
+
+
+def test_a_killed_worker_takes_no_file_with_it(made: Path, tmp_path: Path) -> None:
+    files = find_inputs([made])
+    killed: list[int] = []
+
+    def kill_first_child() -> None:
+        end = time.monotonic() + 20
+        while not killed and time.monotonic() < end:
+            for child in multiprocessing.active_children():
+                if child.pid is not None:
+                    os.kill(child.pid, signal.SIGKILL)
+                    killed.append(child.pid)
+                    return
+            time.sleep(0.01)
+
+    killer = threading.Thread(target=kill_first_child)
+    killer.start()
+    accounts = ingest_files(files, FileStore(tmp_path / "a").root, workers=2)
+    killer.join()
+    assert killed
+    assert accounts == ingest_files(files, FileStore(tmp_path / "b").root)
+    assert not list((tmp_path / "a" / "files").glob(".draft-*"))
+
+
+def test_an_unchanged_file_is_parsed_once(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = opened([made], tmp_path / "store")
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("parsed again")
+
+    monkeypatch.setattr("netlab.pipeline.ingest.claim", refuse)
+    assert same_tables(first, opened([made], tmp_path / "store"))
+
+
+def test_damaged_and_foreign_files_are_listed_beside_the_good_ones(made: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "mixed"
+    shutil.copytree(made, folder)
+    (folder / "empty.json").write_bytes(b"")
+    (folder / "notes.md").write_text("# Notes\n")
+    (folder / "settings.json").write_text('{"a": 1}')
+    trace = next(folder.glob("*trace.json.gz"))
+    trace.write_bytes(trace.read_bytes()[:4000])
+    run = opened([folder], tmp_path / "store")
+    status = dict(run.frame("sources").select("path", "status").iter_rows())
+    assert status["empty.json"] == status["notes.md"] == status["settings.json"] == "rejected"
+    assert status[trace.name] in ("partial", "rejected")
+    codes = set(run.frame("issues")["code"])
+    assert {"EMPTY_FILE", "UNKNOWN_FORMAT", "TRUNCATED_GZIP"} <= codes
+    assert len(run.facts.ranks) >= 3
+
+
+def test_nothing_readable_is_one_error_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "a.json").write_bytes(b"")
+    with pytest.raises(RunError, match=r"a\.json is empty"):
+        opened([tmp_path / "run"], tmp_path / "store")
+
+
+def test_hidden_files_and_own_configuration_are_no_inputs(tmp_path: Path) -> None:
+    for name in (".hidden", "netlab.toml", "scenarios.toml", "a.log"):
+        (tmp_path / name).write_text("x")
+    assert [file.source for file in find_inputs([tmp_path])] == ["a.log"]
+
+
+def test_the_store_forgets_what_was_unused_for_longest(made: Path, tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "store")
+    files = find_inputs([made])
+    for file in files:
+        ingest_files([file], store.root)
+    folders = sorted((store.root / "files").iterdir())
+    for age, folder in enumerate(folders):
+        os.utime(folder, (age, age))
+    removed = store.prune(limit_bytes=sum(p.stat().st_size for p in folders[-1].rglob("*") if p.is_file()))
+    assert removed > 0
+    assert sorted((store.root / "files").iterdir()) == [folders[-1]]
