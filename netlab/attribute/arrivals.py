@@ -41,8 +41,8 @@ def instances(collectives: pl.DataFrame) -> pl.DataFrame:
         Last end minus last arrival; where bounded, transfer is at most this; null where unknown.
     ``wait_ns``
         Sum of the members' waits; null where unknown.
-    ``excess_ns``
-        Lateness of the last member against the one before it: what the instance would start earlier without it.
+    ``excess_ns``, ``lateness_ns``
+        How much later the last member arrives than the one before it, and than the median of all others.
 
     Examples
     --------
@@ -73,6 +73,8 @@ def instances(collectives: pl.DataFrame) -> pl.DataFrame:
             first_rank=pl.col("rank").sort_by("start_ns", "rank").first(),
             last_rank=pl.col("rank").sort_by("start_ns", "rank").last(),
             waits=pl.col("wait_ns").sum(),
+            # Relative to the first arrival, because a median is a float and an instant of today has more digits than one.
+            others_ns=(pl.col("start_ns") - pl.col("start_ns").min()).sort().slice(0, pl.len() - 1).median(),
         )
         .sort("instance")
         .with_columns(split=pl.col("quality").replace_strict(dict(enumerate(QUALITY)), return_dtype=pl.String))
@@ -85,9 +87,10 @@ def instances(collectives: pl.DataFrame) -> pl.DataFrame:
         first_rank=pl.when(measured & (pl.col("next_start_ns") - pl.col("first_start_ns") > error)).then("first_rank"),
         last_rank=pl.when(measured & (excess > error)).then("last_rank"),
         excess_ns=pl.when(measured).then(excess),
+        lateness_ns=pl.when(measured).then((pl.col("last_start_ns") - pl.col("first_start_ns") - pl.col("others_ns")).cast(pl.Int64)),
         transfer_ns=pl.when(~unknown).then((pl.col("last_end_ns") - pl.col("last_start_ns")).clip(lower_bound=0)),
         wait_ns=pl.when(~unknown).then("waits"),
-    ).drop("quality", "next_start_ns", "waits")
+    ).drop("quality", "next_start_ns", "waits", "others_ns")
 
 
 def instance_rows(found: pl.DataFrame, collectives: pl.DataFrame, *, limit: int = 200, origin_ns: int = 0) -> list[dict[str, Any]]:

@@ -137,7 +137,8 @@ def attribution(
     """
     activities, steps, collectives, p2p = (frames[name] for name in ("activities", "steps", "collectives", "p2p"))
     found = with_bandwidth(instances(collectives), _batched(collectives))
-    causes = delays(found, collectives, activities, steps, p2p, inputs)
+    exposed = exposed_members(collectives, activities)
+    causes = delays(found, exposed, collectives, activities, steps, p2p, inputs)
     delayed = delayed_activities(causes, collectives)
     by_step, over_span = breakdown(activities, steps, delayed), spans(activities, delayed)
     pooled = pooled_rows(by_step) if window == "step" else over_span
@@ -149,7 +150,7 @@ def attribution(
         spans=over_span,
         pooled=pooled,
         instances=found,
-        exposed=exposed_members(collectives, activities),
+        exposed=exposed,
         rooflines=limits,
         delays=causes,
         stragglers=stragglers(found, collectives, causes, pooled),

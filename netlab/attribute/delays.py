@@ -1,8 +1,8 @@
 """What delayed the last member of a collective, by difference to the other members, followed to the first cause.
 
-All members of an instance left their previous common collective together. Over the stretch from there to their arrival each of them
-computed, transferred, waited, copied or idled; the class in which the last member spent more than the others is what delayed it. Where
-that is waiting, it was itself held up by a member of another group, and the same question is asked there.
+Since their previous common collective each member computed, transferred, waited, copied or idled until it arrived. The class in which the
+last member spent more than the others is what delayed it. Where that is waiting, it was itself held up by a member of another group, and
+the same question is asked there.
 """
 
 from __future__ import annotations
@@ -10,21 +10,16 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from netlab.attribute.stretches import stretch_starts
-from netlab.intervals import Int64s, cover
+from netlab.attribute.stretches import CLASSES, members_since, stretch_starts
+from netlab.intervals import Int64s
 
-__all__ = ["CLASSES", "delayed_activities", "delays", "input_marks"]
-
-#: What a member may have done in the stretch; each instant counts for the first of them that was going on.
-CLASSES = ("compute", "transfer", "wait", "input", "copy", "host")
+__all__ = ["delayed_activities", "delays", "input_marks"]
 
 #: A sender's compute before a message is normal (the pipeline's schedule) up to this multiple of its median before such messages.
 NORMAL_COMPUTE, NORMAL_SAMPLES = 1.5, 4
 
 #: Marks of the host under which a training loop waits for its data; PyTorch writes the first by itself (torch/utils/data/dataloader.py).
 INPUT_MARK = r"(?i)enumerate\(DataLoader\)|data[ _]?load|(load|get|next|fetch)_batch"
-
-_HOST_TO_DEVICE = r"(?i)HtoD|host.?to.?device|\bM2D\b"
 
 
 def input_marks(annotations: pl.DataFrame, trace_files: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:
@@ -46,6 +41,7 @@ def input_marks(annotations: pl.DataFrame, trace_files: pl.DataFrame, clocks: pl
 
 def delays(
     found: pl.DataFrame,
+    exposed: pl.DataFrame,
     collectives: pl.DataFrame,
     activities: pl.DataFrame,
     steps: pl.DataFrame,
@@ -58,6 +54,8 @@ def delays(
     ----------
     found
         Result of `netlab.attribute.instances`.
+    exposed
+        Result of `netlab.attribute.exposed_members`.
     collectives, activities, steps, p2p
         Aligned tables.
     inputs
@@ -85,6 +83,7 @@ def delays(
     Rank 1 computes 8 longer than rank 0 before their all-reduce.
 
     >>> from netlab.attribute.arrivals import instances
+    >>> from netlab.attribute.groups import exposed_members
     >>> from netlab.schema.timeline import ACTIVITIES, COLLECTIVES, P2P, STEPS
     >>> members = COLLECTIVES.conform(pl.DataFrame({
     ...     "instance": [0, 0], "group": ["0,1"] * 2, "op": ["all_reduce"] * 2, "rank": [0, 1], "activity": [2, 3], "window": [0, 0],
@@ -93,14 +92,14 @@ def delays(
     >>> kernels = ACTIVITIES.conform(pl.DataFrame({
     ...     "rank": [0, 1], "activity": [0, 1], "kind": ["compute"] * 2, "name": ["gemm"] * 2, "start_ns": [0, 0], "end_ns": [8, 16],
     ...     "window": [0, 0]}))
-    >>> found = delays(instances(members), members, kernels, STEPS.empty(), P2P.empty())
+    >>> found = delays(instances(members), exposed_members(members, kernels), members, kernels, STEPS.empty(), P2P.empty())
     >>> found.select("last_rank", "wait_ns", "delayed_by", "cause").row(0)
     (1, 8, 'compute', 'straggler')
     """
     late = found.filter(pl.col("last_rank").is_not_null() & (pl.col("wait_ns") > 0)).sort("instance")
     if not late.height:
         return _empty()
-    late = late.with_columns(stretch_ns=stretch_starts(late, found, collectives, activities, steps))
+    late = late.with_columns(stretch_ns=stretch_starts(late, found, exposed, collectives, activities, steps))
     error = pl.col("error_ns").fill_null(0)
     beyond = (
         collectives.join(late.select("instance"), on="instance", how="semi")
@@ -108,11 +107,10 @@ def delays(
         .agg(beyond=(pl.col("wait_ns").fill_null(0) - error).clip(lower_bound=0).sum())
     )
     late = late.join(beyond, on="instance", how="left", maintain_order="left")
-    spent = _spent(late, collectives, activities, inputs)
-    late = late.hstack(_by_difference(late, spent))
+    late = late.hstack(_by_difference(late, members_since(late, collectives, activities, inputs)))
     late = late.with_columns(message=pl.col("instance").is_in(p2p["instance"].implode()))
     late = late.with_columns(normal=_normal(late))
-    return _follow(late, collectives)
+    return _follow(late, collectives, exposed)
 
 
 def delayed_activities(found: pl.DataFrame, collectives: pl.DataFrame) -> pl.Series:
@@ -128,44 +126,11 @@ def _empty() -> pl.DataFrame:
     return pl.DataFrame(schema=schema | more)
 
 
-def _spent(late: pl.DataFrame, collectives: pl.DataFrame, activities: pl.DataFrame, inputs: pl.DataFrame | None) -> pl.DataFrame:
-    """Time of every member in every class between the start of the stretch and its arrival."""
-    stretches = collectives.join(late.select("instance", "last_rank", "stretch_ns"), on="instance")
-    stretches = stretches.with_columns(until=pl.max_horizontal("start_ns", "stretch_ns")).sort("instance", "rank")
-    rank, begin, until = (stretches[name].to_numpy().astype(np.int64) for name in ("rank", "stretch_ns", "until"))
-    ranks = activities.join(stretches.select("rank").unique(), on="rank", how="semi")
-    kind, copy = pl.col("kind"), pl.col("name").str.contains(_HOST_TO_DEVICE)
-    moving = pl.col("transfer_start_ns").fill_null(pl.col("start_ns")).clip(pl.col("start_ns"), pl.col("end_ns"))
-    communication = ranks.filter(kind == "communication")
-    layers = {
-        "compute": ranks.filter(kind == "compute"),
-        "transfer": communication.with_columns(start_ns=moving),
-        "wait": communication.with_columns(end_ns=moving),
-        "input": ranks.filter((kind == "memory") & copy),
-        "copy": ranks.filter((kind == "memory") & ~copy),
-    }
-    if inputs is not None:
-        layers["input"] = pl.concat([layers["input"].select("rank", "start_ns", "end_ns"), inputs.select("rank", "start_ns", "end_ns")])
-    # Every class takes what the classes before it left: the union grows, and the growth is the class's own time.
-    below, so_far, columns = np.zeros(len(rank), np.int64), [], {}
-    for name, frame in layers.items():
-        so_far.append(frame.select("rank", "start_ns", "end_ns").with_columns(pl.col("rank").cast(pl.Int64)))
-        covered = _cover(pl.concat(so_far), rank, begin, until)
-        columns[name], below = covered - below, covered
-    columns["host"] = until - begin - below
-    return stretches.select("instance", "rank", "last_rank").hstack(pl.DataFrame(columns))
-
-
-def _cover(frame: pl.DataFrame, rank: Int64s, begin: Int64s, until: Int64s) -> Int64s:
-    lane, start, end = (frame[name].to_numpy() for name in ("rank", "start_ns", "end_ns"))
-    return cover(lane, start, end, rank, begin, until)
-
-
 def _by_difference(late: pl.DataFrame, spent: pl.DataFrame) -> pl.DataFrame:
-    own = late.select("instance").join(
-        spent.filter(pl.col("rank") == pl.col("last_rank")), on="instance", how="left", maintain_order="left"
-    )
-    others = spent.filter(pl.col("rank") != pl.col("last_rank")).group_by("instance").agg(pl.col(*CLASSES).median())
+    """What the last member spent beyond the median of the others, per class; the largest names the delay."""
+    lasts = pl.col("rank") == pl.col("last_rank")
+    own = late.select("instance").join(spent.filter(lasts), on="instance", how="left", maintain_order="left")
+    others = spent.filter(~lasts).group_by("instance").agg(pl.col(*CLASSES).median())
     others = late.select("instance").join(others, on="instance", how="left", maintain_order="left")
     more = np.stack([own[name].to_numpy() - others[name].to_numpy() for name in CLASSES], axis=1)
     most = more.argmax(axis=1)
@@ -184,29 +149,32 @@ def _normal(late: pl.DataFrame) -> pl.Series:
     return (late["own_compute"] <= NORMAL_COMPUTE * usual["median"]) | (usual["samples"] <= NORMAL_SAMPLES)
 
 
-def _follow(late: pl.DataFrame, collectives: pl.DataFrame) -> pl.DataFrame:
+def _follow(late: pl.DataFrame, collectives: pl.DataFrame, exposed: pl.DataFrame) -> pl.DataFrame:
     """Follow waits to their first cause: pointers are doubled until they stop, so a chain of any length takes few passes."""
-    waited = _most(late, collectives, "wait", "wait_ns")
-    moved = _most(late, collectives, "transfer", "over_ns")
-    place = {instance: index for index, instance in enumerate(late["instance"].to_list())}
+    rows = collectives.select("instance", "rank", "start_ns", "end_ns", "op", "bytes", "members", "layer", "transfer_ns")
+    usual = pl.col("transfer_ns").median().over("op", "bytes", "members", "layer")
+    rows = rows.with_columns(over_ns=pl.col("transfer_ns") - usual).hstack(exposed.select("exposed_transfer_ns", "exposed_wait_ns"))
+    rows = rows.sort("rank", "start_ns", "instance")
+    waited = _most(late, rows, "wait", pl.col("exposed_wait_ns"))
+    moved = _most(late, rows, "transfer", pl.min_horizontal("over_ns", "exposed_transfer_ns"))
     by = late["delayed_by"].to_list()
-    parent = np.arange(len(by))
-    broken = np.zeros(len(by), bool)
-    for index, instance in waited.items():
-        target = place.get(instance) if instance is not None else None
-        parent[index] = index if target is None else target
-        broken[index] = target is None
-    while True:
-        further = parent[parent]
-        if np.array_equal(further, parent):
-            break
-        parent = further
+    asked = pl.DataFrame({"asked": pl.Series([waited.get(row) for row in range(len(by))], dtype=pl.Int64)})
+    place = late.select(asked="instance", target=pl.int_range(pl.len(), dtype=pl.Int64), target_ns="last_start_ns")
+    targets = asked.join(place, on="asked", how="left", maintain_order="left")
+    # A cause comes before its effect; what does not cannot be followed, and chains stay free of circles.
+    earlier = (targets["target_ns"] < late["last_start_ns"]).fill_null(False).to_numpy()
+    follows = np.array([kind == "wait" for kind in by])
+    own = np.arange(len(by))
+    parent = np.where(follows & earlier, targets["target"].fill_null(0).to_numpy(), own)
+    broken = follows & ~earlier
+    while not np.array_equal(parent[parent], parent):
+        parent = parent[parent]
     message, normal, last = late["message"].to_numpy(), late["normal"].to_numpy(), late["last_rank"].to_numpy()
     number = late["instance"].to_numpy()
     kinds = []
     for root in parent:
         kind = by[root]
-        if kind is None or kind == "wait" or broken[root]:
+        if kind is None or broken[root]:
             kinds.append("unknown")
         elif kind == "transfer":
             kinds.append("transfer")
@@ -228,27 +196,31 @@ def _follow(late: pl.DataFrame, collectives: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _most(late: pl.DataFrame, collectives: pl.DataFrame, delayed_by: str, by: str) -> dict[int, int | None]:
+def _most(late: pl.DataFrame, rows: pl.DataFrame, delayed_by: str, amount: pl.Expr) -> dict[int, int]:
     """For each row of ``late`` that was delayed so: the instance in its last member's stretch with the most of it."""
     asked = late.with_row_index("row").filter(pl.col("delayed_by") == delayed_by)
     if not asked.height:
         return {}
-    usual = pl.col("transfer_ns").median().over("op", "bytes", "members", "layer")
-    rows = collectives.with_columns(over_ns=pl.col("transfer_ns") - usual, wait_ns=pl.col("wait_ns").fill_null(0))
-    rows = rows.sort("rank", "start_ns", "instance").select("rank", "instance", "start_ns", "end_ns", "wait_ns", "over_ns", "transfer_ns")
-    rank, start = rows["rank"].to_numpy(), rows["start_ns"].to_numpy()
-    first_of_rank = {int(name): place for name, place in zip(*np.unique(rank, return_index=True), strict=True)}
-    amount = rows[by].fill_null(0).to_numpy()
-    moved, end, instance = rows["transfer_ns"].fill_null(0).to_numpy(), rows["end_ns"].to_numpy(), rows["instance"].to_numpy()
-    result: dict[int, int | None] = {}
-    for row, own, last, begin, until in asked.select("row", "instance", "last_rank", "stretch_ns", "last_start_ns").iter_rows():
-        low = first_of_rank[last]
-        high = int(np.searchsorted(rank, last, "right"))
-        low, high = low + int(np.searchsorted(start[low:high], begin)), low + int(np.searchsorted(start[low:high], until, "right"))
-        inside = np.flatnonzero((instance[low:high] != own) & (end[low:high] > begin)) + low
-        if not len(inside):
-            result[row] = None
-            continue
-        best = inside[np.lexsort((-moved[inside], -amount[inside]))[0]]
-        result[row] = int(instance[best]) if by != "wait_ns" or amount[best] > 0 else None
-    return result
+    low, high = _places(rows, asked)
+    # One row per (asked instance, collective in its stretch); the best of each is its first after sorting.
+    counts = np.maximum(high - low, 0)
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    pairs = asked.select("row", "instance", "stretch_ns")[np.repeat(np.arange(asked.height), counts)]
+    inside = rows.select(other="instance", end_ns="end_ns", moved_ns=pl.col("transfer_ns").fill_null(0), amount_ns=amount.fill_null(0))
+    pairs = pairs.hstack(inside[np.repeat(low, counts) + within])
+    pairs = pairs.filter((pl.col("other") != pl.col("instance")) & (pl.col("end_ns") > pl.col("stretch_ns")))
+    best = pairs.sort("row", "amount_ns", "moved_ns", "other", descending=[False, True, True, False]).unique("row", keep="first")
+    if delayed_by == "wait":
+        best = best.filter(pl.col("amount_ns") > 0)
+    return dict(best.select("row", "other").iter_rows())
+
+
+def _places(rows: pl.DataFrame, asked: pl.DataFrame) -> tuple[Int64s, Int64s]:
+    """Range of rows (sorted by rank and start) of each asked instance's last member within its stretch."""
+    origin = min(int(rows["start_ns"].min()), int(asked["stretch_ns"].min()))  # type: ignore[arg-type]
+    span = max(int(rows["start_ns"].max()), int(asked["last_start_ns"].max())) - origin + 2  # type: ignore[arg-type]
+    key = rows["rank"].cast(pl.Int64).to_numpy() * span + rows["start_ns"].to_numpy() - origin
+    lane = asked["last_rank"].cast(pl.Int64).to_numpy() * span - origin
+    return np.searchsorted(key, lane + asked["stretch_ns"].to_numpy()), np.searchsorted(
+        key, lane + asked["last_start_ns"].to_numpy(), "right"
+    )

@@ -22,8 +22,8 @@ def exposed_members(collectives: pl.DataFrame, activities: pl.DataFrame) -> pl.D
 
     Returns
     -------
-    ``instance, rank, transfer_ns, exposed_transfer_ns, exposed_wait_ns``, one row per row of ``COLLECTIVES`` in its order; null where the
-    split is unknown.
+    ``instance, rank, transfer_ns, wait_ns, exposed_transfer_ns, exposed_wait_ns``, one row per row of ``COLLECTIVES`` in its order; null
+    where the split is unknown.
     """
     compute = activities.filter(pl.col("kind") == "compute")
     frame = collectives.select(
@@ -40,7 +40,7 @@ def exposed_members(collectives: pl.DataFrame, activities: pl.DataFrame) -> pl.D
     rank, start, end, begin, until = (frame[name].to_numpy().astype(np.int64) for name in ("rank", "start_ns", "end_ns", "begin", "until"))
     transfer = pl.Series("exposed_transfer_ns", end - begin - cover(lane, busy_from, busy_until, rank, begin, end))
     wait = pl.Series("exposed_wait_ns", until - start - cover(lane, busy_from, busy_until, rank, start, until))
-    return frame.select("instance", "rank", "transfer_ns").with_columns(
+    return frame.select("instance", "rank", "transfer_ns", "wait_ns").with_columns(
         exposed_transfer_ns=pl.when(frame["transfer_ns"].is_not_null()).then(transfer),
         exposed_wait_ns=pl.when(frame["wait_ns"].is_not_null()).then(wait),
     )

@@ -4,100 +4,139 @@ from __future__ import annotations
 
 import polars as pl
 
-from netlab.diagnose.limits import EFFICIENCY_LOW, LARGE_MESSAGE_BYTES, LINE_RATE_TOLERANCE, WEIGHT_SHARE
+from netlab.diagnose.limits import EFFICIENCY_LOW, LARGE_MESSAGE_BYTES, LINE_RATE_TOLERANCE, PEER_MESSAGE_BYTES, WEIGHT_SHARE
 from netlab.diagnose.shares import percent
 from netlab.diagnose.timeline import Timeline, layer_cause, name_group
 from netlab.findings import Finding, Subject
 from netlab.units import NS_PER_MS, format_bytes
 
-__all__ = ["above_line_rate", "low_bandwidth", "unmatched_messages"]
+__all__ = ["above_line_rate", "low_bandwidth", "small_messages", "unmatched_messages"]
 
-_SOURCE = "nccl-tests doc/PERFORMANCE.md (bus bandwidth); " + "netlab docs/methods.md"
+_SOURCE = "nccl-tests doc/PERFORMANCE.md (bus bandwidth); netlab docs/methods.md"
 
 #: Groups of one kind are compared with each other from this many on.
 _PEERS = 3
+_KIND = ["op", "layer", "members"]
 
 
-def _large(timeline: Timeline) -> pl.DataFrame:
-    """Pooled busbw of each group's large messages, per operation, with its exposed transfer."""
-    found = timeline.instances.filter(pl.col("busbw_gb_per_s").is_not_null() & (pl.col("bytes") >= LARGE_MESSAGE_BYTES))
+def _reached(timeline: Timeline, smallest: int, largest: int | None = None) -> pl.DataFrame:
+    """Pooled busbw of each (group, op) over messages of some sizes, with its exposed transfer and the step time of its members."""
+    found = timeline.instances.filter(pl.col("busbw_gb_per_s").is_not_null() & (pl.col("bytes") >= smallest))
+    if largest is not None:
+        found = found.filter(pl.col("bytes") < largest)
     exposed = timeline.exposed.group_by("instance").agg(exposed_ns=pl.col("exposed_transfer_ns").sum())
-    bus_bytes = (pl.col("busbw_gb_per_s") * pl.col("transfer_ns")).sum()
-    return (
+    table = (
         found.join(exposed, on="instance", how="left")
-        .group_by("group", "op", "layer", "members")
+        .group_by("group", *_KIND)
         .agg(
             count=pl.len(),
             bytes=pl.col("bytes").median().cast(pl.Int64),
             exposed_ns=pl.col("exposed_ns").sum(),
-            busbw=bus_bytes / pl.col("transfer_ns").sum(),
+            busbw=(pl.col("busbw_gb_per_s") * pl.col("transfer_ns")).sum() / pl.col("transfer_ns").sum(),
         )
         .sort("group", "op")
     )
+    stated = timeline.rooflines.filter(pl.col("origin") != "reached")
+    return table.join(stated.select("group", "roofline_gb_per_s", "origin"), on="group", how="left", maintain_order="left")
 
 
 def low_bandwidth(timeline: Timeline) -> list[Finding]:
-    """LOW_BUS_BANDWIDTH: large messages at less than half of the stated link, or of what groups of the same kind reach beside them."""
-    table = _large(timeline)
-    stated = timeline.rooflines.filter(pl.col("origin") != "reached")
-    table = table.join(stated.select("group", "roofline_gb_per_s", "origin"), on="group", how="left")
-    kind = ["op", "layer", "members"]
-    peers = pl.len().over(kind)
-    table = table.with_columns(peer=pl.when(peers >= _PEERS).then(pl.col("busbw").median().over(kind)))
-    limit = pl.coalesce("roofline_gb_per_s", "peer")
-    table = table.with_columns(limit=limit, below_peers=(pl.col("busbw") < EFFICIENCY_LOW * pl.col("peer")).fill_null(False))
-    low = table.filter((pl.col("busbw") < EFFICIENCY_LOW * pl.col("roofline_gb_per_s")).fill_null(False) | pl.col("below_peers"))
+    """LOW_BUS_BANDWIDTH: below half of the stated link at large sizes, or below half of what groups of the same kind reach beside it."""
     whole = int(timeline.pooled["step_ns"].sum())
-    rows = max(timeline.pooled.height, 1)
-    names = dict(timeline.groups.group_by("group").agg(pl.col("description").drop_nulls().first()).iter_rows())
-    # Groups of one kind that are all slow are one finding about the fabric, not one for each of them.
     findings = []
-    single = low.filter("below_peers")
-    for part in (
-        single,
-        *(piece for _, piece in low.filter(~pl.col("below_peers")).group_by("op", "layer", "members", maintain_order=True)),
-    ):
-        for together in part.partition_by("group", maintain_order=True) if part is single else [part]:
-            exposed = int(together["exposed_ns"].sum())
-            if together.height and exposed >= WEIGHT_SHARE * whole:
-                findings.append(_low(together, exposed / whole, exposed / rows / NS_PER_MS, names, against_peers=part is single))
+    peers = _reached(timeline, PEER_MESSAGE_BYTES)
+    peers = peers.filter(pl.len().over(_KIND) >= _PEERS).with_columns(reference=pl.col("busbw").median().over(_KIND))
+    slow = peers.filter(pl.col("busbw") < EFFICIENCY_LOW * pl.col("reference"))
+    rank_time = dict(timeline.pooled.group_by("rank").agg(pl.col("step_ns").sum()).iter_rows())
+    for together in slow.partition_by("group", maintain_order=True):
+        # One slow pair among many weighs little in the whole; what counts is the time of its own members.
+        members = sum(rank_time.get(int(rank), 0) for rank in together["group"][0].split(","))
+        if members and int(together["exposed_ns"].sum()) >= WEIGHT_SHARE * members:
+            findings.append(_low(timeline, together, "what groups of its kind reach"))
+    named = set(slow["group"].to_list())
+    table = _reached(timeline, LARGE_MESSAGE_BYTES).with_columns(reference="roofline_gb_per_s")
+    low = table.filter((pl.col("busbw") < EFFICIENCY_LOW * pl.col("reference")) & ~pl.col("group").is_in(named))
+    # Groups of one kind that are all slow are one finding about their layer, not one for each of them.
+    for together in low.partition_by(_KIND, maintain_order=True):
+        if int(together["exposed_ns"].sum()) >= WEIGHT_SHARE * whole:
+            findings.append(_low(timeline, together, f"the {together['origin'][0]} link"))
     return findings
 
 
-def _low(rows: pl.DataFrame, share: float, exposed_ms: float, names: dict[str, str | None], *, against_peers: bool) -> Finding:
+def _low(timeline: Timeline, rows: pl.DataFrame, against: str) -> Finding:
     worst = rows.sort("busbw").row(0, named=True)
-    reference = worst["peer"] if against_peers else worst["limit"]
-    ratio = worst["busbw"] / reference
+    ratio = worst["busbw"] / worst["reference"]
+    exposed, whole = int(rows["exposed_ns"].sum()), int(timeline.pooled["step_ns"].sum())
     groups = rows["group"].unique().sort().to_list()
-    where = name_group(groups[0], names.get(groups[0])) if len(groups) == 1 else f"{len(groups)} groups of {worst['members']} ranks"
-    against = "what groups of its kind reach" if against_peers else f"the {worst['origin']} link"
     return Finding(
         code="LOW_BUS_BANDWIDTH",
-        title=f"{worst['op']} in {where} reaches {worst['busbw']:.3g} GB/s, {percent(ratio)} of {against} ({reference:.3g} GB/s)",
+        title=f"{worst['op']} {_where(timeline, rows)} reaches {worst['busbw']:.3g} GB/s, {percent(ratio)} of {against} "
+        f"({worst['reference']:.3g} GB/s)",
         detail=(
-            f"Bus bandwidth over transfer alone, messages of {format_bytes(LARGE_MESSAGE_BYTES)} and more (median "
-            f"{format_bytes(worst['bytes'])}); below {percent(EFFICIENCY_LOW)} counts as low. Its exposed transfer is "
-            f"{percent(share)} of pooled step time."
+            f"Bus bandwidth over transfer alone (median message {format_bytes(worst['bytes'])}); below {percent(EFFICIENCY_LOW)} counts as "
+            f"low. Its exposed transfer is {percent(exposed / whole)} of pooled step time."
         ),
         action="Run nccl-tests on the same ranks and sizes; read transport and NIC from the NCCL log (NCCL_DEBUG=INFO).",
         source=_SOURCE,
         subject=Subject(
             groups=groups, ranks=sorted({int(rank) for group in groups for rank in group.split(",")}) if len(groups) == 1 else []
         ),
-        evidence=[
-            {
-                "group": row["group"],
-                "op": row["op"],
-                "busbw_gb_per_s": row["busbw"],
-                "reference_gb_per_s": row["limit"],
-                "count": row["count"],
-            }
-            for row in rows.head(8).iter_rows(named=True)
-        ],
-        time_lost_ms=exposed_ms * (1 - min(ratio, 1.0)),
+        evidence=_evidence(rows),
+        time_lost_ms=exposed / max(timeline.pooled.height, 1) / NS_PER_MS * (1 - min(ratio, 1.0)),
         cause=layer_cause(worst["layer"]),
         symptom=True,
     )
+
+
+def small_messages(timeline: Timeline) -> list[Finding]:
+    """SMALL_MESSAGES: collectives too small to fill the stated link, so that latency takes most of their time in the open."""
+    table = _reached(timeline, 1, LARGE_MESSAGE_BYTES).with_columns(reference="roofline_gb_per_s")
+    on_path = timeline.groups.filter(pl.col("parallelism").is_in(["TP", "CP", "EP", "PP"]))["group"].unique().to_list()
+    low = table.filter((pl.col("busbw") < EFFICIENCY_LOW * pl.col("reference")) & ~pl.col("group").is_in(on_path))
+    exposed, whole = int(low["exposed_ns"].sum()), int(timeline.pooled["step_ns"].sum())
+    if not low.height or exposed < WEIGHT_SHARE * whole:
+        return []
+    worst = low.sort("exposed_ns", "group", "op", descending=[True, False, False]).row(0, named=True)
+    lost = (pl.col("exposed_ns") * (1 - pl.col("busbw") / pl.col("reference"))).sum()
+    return [
+        Finding(
+            code="SMALL_MESSAGES",
+            title=f"{int(low['count'].sum())} collectives are too small for their link: {format_bytes(worst['bytes'])} reach "
+            f"{worst['busbw']:.3g} of {worst['reference']:.3g} GB/s",
+            detail=(
+                f"Below {format_bytes(LARGE_MESSAGE_BYTES)} latency, not the link, takes most of the time. Their exposed transfer is "
+                f"{percent(exposed / whole)} of pooled step time (limit {percent(WEIGHT_SHARE)})."
+            ),
+            action="Send fewer, larger messages: DDP bucket_cap_mb, FSDP units of several layers, coalesced collectives.",
+            source=_SOURCE,
+            subject=Subject(groups=low["group"].unique().sort().to_list()),
+            evidence=_evidence(low),
+            time_lost_ms=float(low.select(lost).item()) / max(timeline.pooled.height, 1) / NS_PER_MS,
+            cause="schedule",
+        )
+    ]
+
+
+def _where(timeline: Timeline, rows: pl.DataFrame) -> str:
+    groups = rows["group"].unique().sort().to_list()
+    if len(groups) > 1:
+        return f"in {len(groups)} groups of {rows['members'][0]} ranks"
+    about = timeline.groups.filter(pl.col("group") == groups[0])["description"].drop_nulls()
+    word = "between" if groups[0].count(",") == 1 else "in"
+    return f"{word} {name_group(groups[0], about[0] if len(about) else None)}"
+
+
+def _evidence(rows: pl.DataFrame) -> list[dict[str, object]]:
+    return [
+        {
+            "group": row["group"],
+            "op": row["op"],
+            "busbw_gb_per_s": row["busbw"],
+            "reference_gb_per_s": row["reference"],
+            "count": row["count"],
+        }
+        for row in rows.sort("busbw", "group", "op").head(8).iter_rows(named=True)
+    ]
 
 
 def above_line_rate(timeline: Timeline) -> list[Finding]:

@@ -9,8 +9,8 @@ import msgspec
 from netlab.diagnose.findings import diagnose
 from netlab.diagnose.host import unqueued_share
 from netlab.diagnose.limits import IDLE_SHARE
-from netlab.diagnose.shares import blamed_rank, comm_above, main_layer, percent, wait_cause
-from netlab.diagnose.timeline import Timeline, layer_cause, name_ranks, pooled_waits
+from netlab.diagnose.shares import blamed_rank, comm_above, culprit_group, main_layer, main_waits, percent, wait_cause
+from netlab.diagnose.timeline import Timeline, layer_cause, name_group, name_ranks, pooled_waits
 from netlab.findings import Finding, ranked
 from netlab.run import RunFacts
 from netlab.units import format_percent
@@ -123,9 +123,10 @@ def _waiting(timeline: Timeline, cause: str) -> str:
     waits = pooled_waits(timeline)
     if cause == "schedule":
         return "Mostly waiting for the pipeline schedule"
+    if cause in _LAYERS and (culprit := culprit_group(main_waits(waits, cause, None))) is not None:
+        return f"Mostly waiting for {name_group(culprit)}, which slow transfer{_LAYERS[cause]} holds up"
     rank = blamed_rank(waits.filter(waits["cause"] == "straggler") if cause == "straggler" else waits)
-    whom = "Mostly waiting" if rank is None else f"Mostly waiting for rank {rank}"
-    return f"{whom}, which slow transfer{_LAYERS[cause]} holds up" if cause in _LAYERS else whom
+    return "Mostly waiting" if rank is None else f"Mostly waiting for rank {rank}"
 
 
 def _missing(facts: RunFacts) -> str:

@@ -19,6 +19,7 @@ _RULES = (
     overlap.no_overlap,
     overlap.change_point,
     bandwidth.low_bandwidth,
+    bandwidth.small_messages,
     bandwidth.above_line_rate,
     bandwidth.unmatched_messages,
 )

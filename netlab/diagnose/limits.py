@@ -10,6 +10,7 @@ __all__ = [
     "LINE_RATE_TOLERANCE",
     "OVERLAP_LOW",
     "OWN_DESIGN",
+    "PEER_MESSAGE_BYTES",
     "P_VALUE",
     "WEIGHT_SHARE",
 ]
@@ -29,7 +30,9 @@ OVERLAP_LOW = 0.10
 #: Bus bandwidth below this part of what the link or its peers reach is low. nccl-tests reaches 80 to 95 % of the line rate on healthy
 #: fabrics at large sizes; half of it leaves room for topology and protocol.
 EFFICIENCY_LOW = 0.5
-#: Smaller messages are bound by latency, not by bandwidth (nccl-tests doc/PERFORMANCE.md: "large sizes").
-LARGE_MESSAGE_BYTES = 1_000_000
+#: Only messages of this size can be expected to fill a link; nccl-tests curves bend below it (doc/PERFORMANCE.md: "large sizes").
+LARGE_MESSAGE_BYTES = 16_000_000
+#: Between groups of one kind, which share their latency, messages from this size on are compared.
+PEER_MESSAGE_BYTES = 1_000_000
 #: A busbw may exceed the line rate by this much through the error of clocks and of rounded rates.
 LINE_RATE_TOLERANCE = 1.02

@@ -5,11 +5,21 @@ from __future__ import annotations
 import polars as pl
 
 from netlab.diagnose.limits import OWN_DESIGN
-from netlab.diagnose.timeline import Timeline, cost_ms, layer_cause, name_numbers, name_ranks, pooled_waits
+from netlab.diagnose.timeline import Timeline, cost_ms, layer_cause, name_group, name_numbers, name_ranks, pooled_waits
 from netlab.findings import Finding, Subject
 from netlab.units import format_ms, format_percent, share_above
 
-__all__ = ["blamed_rank", "comm_above", "main_layer", "mostly_waiting", "network_share", "percent", "wait_cause"]
+__all__ = [
+    "blamed_rank",
+    "comm_above",
+    "culprit_group",
+    "main_layer",
+    "main_waits",
+    "mostly_waiting",
+    "network_share",
+    "percent",
+    "wait_cause",
+]
 
 
 def percent(share: float | None) -> str:
@@ -136,6 +146,8 @@ def mostly_waiting(timeline: Timeline) -> list[Finding]:
     cause, limit = wait_cause(timeline), format_percent(float(timeline.threshold)).replace(".0 %", " %")
     waiting = int(timeline.pooled["exposed_wait_ns"].sum()) > int(timeline.pooled["exposed_transfer_ns"].sum())
     rank = blamed_rank(waits.filter(pl.col("cause") == "straggler") if cause == "straggler" else waits)
+    main = main_waits(waits, cause, rank)
+    culprit = culprit_group(main) if cause in ("fabric", "intra_node") else None
     comm, network = percent(totals["comm_share"]), percent(totals["network_share"])
     if not waiting:
         title = (
@@ -143,11 +155,12 @@ def mostly_waiting(timeline: Timeline) -> list[Finding]:
         )
     elif cause == "schedule":
         title = f"Mostly waiting for the pipeline schedule: {comm} of the step is communication, {network} is transfer"
+    elif culprit is not None:
+        title = f"Mostly waiting for {name_group(culprit)}, held up by their own transfer: {comm} of the step is communication"
     elif rank is None:
         title = f"Mostly waiting: {comm} of the step is communication, {network} is transfer"
     else:
         title = f"Mostly waiting for rank {rank}: {comm} of the step is communication, {network} is transfer"
-    main = _main_waits(waits, cause, rank)
     by_rank = waits.group_by("rank").agg(pl.col("exposed_ns").sum()).sort("exposed_ns", "rank", descending=[True, False])
     return [
         Finding(
@@ -164,7 +177,7 @@ def mostly_waiting(timeline: Timeline) -> list[Finding]:
             ),
             source=OWN_DESIGN,
             severity="warning",
-            subject=Subject(ranks=[rank] if rank is not None and waiting else []),
+            subject=_subject(rank, culprit) if waiting else Subject(),
             evidence=[{"rank": name, "exposed_wait_ms": format_ms(ns / 1e6)} for name, ns in by_rank.head(8).iter_rows()],
             time_lost_ms=cost_ms(timeline, main) if main.height else None,
             cause=cause if waiting else "unknown",
@@ -173,13 +186,24 @@ def mostly_waiting(timeline: Timeline) -> list[Finding]:
     ]
 
 
-def _main_waits(waits: pl.DataFrame, cause: str, rank: int | None) -> pl.DataFrame:
+def culprit_group(waits: pl.DataFrame) -> str | None:
+    """The group whose transfer held up those that were waited for, by exposed waiting."""
+    sums = waits.drop_nulls("culprit_group").group_by("culprit_group").agg(pl.col("exposed_ns").sum())
+    return str(sums.sort("exposed_ns", "culprit_group", descending=[True, False])["culprit_group"][0]) if sums.height else None
+
+
+def _subject(rank: int | None, culprit: str | None) -> Subject:
+    if culprit is not None:
+        return Subject(groups=[culprit], ranks=[int(member) for member in culprit.split(",")])
+    return Subject(ranks=[rank] if rank is not None else [])
+
+
+def main_waits(waits: pl.DataFrame, cause: str, rank: int | None) -> pl.DataFrame:
     """The waits that the finding about the cause is made from, so that both lose the same time and stand together."""
     if cause == "schedule":
         return waits.filter(pl.col("cause") == "schedule")
     if cause in ("fabric", "intra_node"):
         moved = waits.filter(pl.col("cause") == "transfer")
-        sums = moved.group_by("culprit_group").agg(pl.col("exposed_ns").sum()).sort("exposed_ns", "culprit_group", descending=[True, False])
-        return moved.filter(pl.col("culprit_group") == sums["culprit_group"][0])
+        return moved.filter(pl.col("culprit_group") == culprit_group(moved))
     mine = waits.filter(pl.col("root_rank").fill_null(pl.col("last_rank")) == rank) if rank is not None else waits
     return mine.filter(pl.col("cause") == "straggler") if cause == "straggler" else mine

@@ -55,14 +55,14 @@ def pooled_waits(timeline: Timeline) -> pl.DataFrame:
 
     Returns
     -------
-    One row per waiting member: ``instance, window, step, rank, group, exposed_ns, excess_ns`` and, from the delays, ``last_rank, cause,
+    One row per waiting member: ``instance, window, step, rank, group, exposed_ns, lateness_ns`` and, from the delays, ``last_rank, cause,
     root_rank, root_by, culprit``, with ``layer`` of the culprit's instance (or of the waiting one). Waits within the clock error are out.
     """
     found = timeline.instances.filter(pl.col("split") == "measured")
     if "step" in timeline.pooled.columns:
         found = found.join(timeline.pooled.select("window", "step").unique(), on=["window", "step"], how="semi")
     error = pl.col("error_ns").fill_null(0)
-    about = found.select("instance", "window", "step", "group", "excess_ns", "layer", error=error)
+    about = found.select("instance", "window", "step", "group", "lateness_ns", "layer", error=error)
     causes = timeline.delays.select("instance", "last_rank", "cause", "root_rank", "root_by", "culprit")
     culprits = timeline.instances.select(culprit="instance", culprit_layer="layer", culprit_group="group")
     waits = timeline.exposed.select("instance", "rank", exposed_ns="exposed_wait_ns").join(about, on="instance")
@@ -87,11 +87,11 @@ def cost_ms(timeline: Timeline, waits: pl.DataFrame) -> float:
     """Mean time by which steps would shrink without these waits, at most.
 
     In each step the rank that waits most bounds what the step can gain; no wait gains more than the last member's lateness against the
-    one before it, who would be the last then.
+    median of the others.
     """
     keys = [name for name in ("window", "step") if name in timeline.pooled.columns]
     steps = timeline.pooled.select(keys).unique().height if keys else 1
-    gain = waits.group_by(*keys, "rank").agg(pl.min_horizontal("exposed_ns", "excess_ns").sum())
+    gain = waits.group_by(*keys, "rank").agg(pl.min_horizontal("exposed_ns", "lateness_ns").sum())
     worst = gain.group_by(keys).agg(pl.col("exposed_ns").max()) if keys else gain.select(pl.col("exposed_ns").max())
     return float(worst["exposed_ns"].sum()) / max(steps, 1) / NS_PER_MS
 
