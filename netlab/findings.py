@@ -61,6 +61,7 @@ FINDING_CODES: dict[str, str] = {
     "ENV_LEFTOVER": "A debugging or tuning variable was left set.",
     "IB_DOWN_ASYNC": "An asynchronous InfiniBand event reported a port down.",
     "SLOW_INIT": "Communicator initialisation is slow.",
+    "SMALL_MESSAGES": "Collectives are too small to fill their link: latency takes most of their time.",
     "MNNVL_OFF": "Multi-node NVLink is there, but not used.",
     "PEER_CLOSED": "A host closed its connections: it died first.",
     "CUDA_FAILURE": "A CUDA call failed.",
