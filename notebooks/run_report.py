@@ -20,7 +20,7 @@
 
 # %% tags=["parameters"]
 run: str = "data/gpu-16rank"  # folder or file with traces, logs, counters
-threshold: str = "0.25"  # limit of the network share, 0 to 1
+threshold: str = ""  # limit of the network share, 0 to 1, such as 0.25; empty: the one of the run's configuration, else 0.25
 stored: str = ""  # folder of a finished report: its tables and verdict are taken, nothing is computed again
 config: str = ""  # a netlab.toml beside the one of the run
 steps: str = ""  # half-open range such as 12:20

@@ -61,8 +61,21 @@ def bus_bandwidth(frame: pl.DataFrame) -> Any:
     ops = sorted(shown["op"].unique().to_list())
     roof = shown.filter(pl.col("roofline_gb_per_s").is_not_null()).group_by("layer").agg(pl.col("roofline_gb_per_s").max()).sort("layer")
     top = max([*shown["busbw_gb_per_s"].to_list(), *roof["roofline_gb_per_s"].to_list(), 0.0])
-    scale = alt.Scale(domain=[0, top * 1.08], nice=False)
-    y = alt.Y("busbw_gb_per_s:Q", title="bus bandwidth (GB/s)", scale=scale, axis=alt.Axis(format=",~f", tickCount=6))
+    rates = [*roof["roofline_gb_per_s"].to_list(), top]
+    # Rates inside and between hosts differ by a hundred: on a linear axis the slower layer is a line on the ground.
+    wide = top > 8 * min(rates)
+    least = max(min(shown["busbw_gb_per_s"].to_list()), min(rates) / 1_000)
+    scale = (
+        alt.Scale(type="log", domain=[least / 1.6, top * 1.6], nice=False, clamp=True)
+        if wide
+        else alt.Scale(domain=[0, top * 1.08], nice=False)
+    )
+    y = alt.Y(
+        "busbw_gb_per_s:Q",
+        title="bus bandwidth (GB/s, logarithmic)" if wide else "bus bandwidth (GB/s)",
+        scale=scale,
+        axis=alt.Axis(format=",~f", tickCount=6),
+    )
     colour = alt.Color("layer:N", title="layer", scale=alt.Scale(domain=layers, range=[LAYER_COLOURS[layer] for layer in layers]))
     size_axis = alt.Axis(format="~s", grid=False, tickCount=6, labelExpr="replace(format(datum.value, '~s'), 'G', ' G') + 'B'")
     points = (
@@ -89,8 +102,8 @@ def bus_bandwidth(frame: pl.DataFrame) -> Any:
     )
     parts = [points]
     if roof.height:
-        text = pl.format("roofline {}: {} GB/s", pl.col("layer").str.replace("_", " "), pl.col("roofline_gb_per_s").round_sig_figs(3))
-        base = alt.Chart(alt.InlineData(values=records(roof.with_columns(text.alias("text")))))
+        texts = [f"roofline {layer.replace('_', ' ')}: {rate:.3g} GB/s" for layer, rate in roof.rows()]
+        base = alt.Chart(alt.InlineData(values=records(roof.with_columns(pl.Series("text", texts)))))
         at = alt.Y("roofline_gb_per_s:Q", scale=scale)
         parts.append(base.mark_rule(strokeDash=[6, 4], strokeWidth=1.6).encode(y=at, color=colour))
         parts.append(
@@ -187,7 +200,7 @@ def transfer_tails(tails: pl.DataFrame) -> Any:
         base.mark_tick(thickness=3, size=17, color=INK).encode(x="median_ms:Q", y=y, tooltip=tooltip),
         base.mark_point(filled=True, size=45, color=RULE).encode(x="max_ms:Q", y=y, tooltip=tooltip),
     ).properties(width=WIDTH - 190, height=alt.Step(26))
-    subtitle = "Black: median. Bar: up to the 95th percentile. Dot: the longest. Time from the last arrival to the last end."
+    subtitle = "Upright line: median. Bar: up to the 95th percentile. Dot: the longest. Time from the last arrival to the last end."
     return titled(chart, "transfer-tails", _tail_title(tails), subtitle, f"Ranges of {plural(tails.height, 'kind')} of collectives.")
 
 

@@ -8,7 +8,7 @@ import altair as alt
 import polars as pl
 
 from netlab.figures.frames import plural, records
-from netlab.figures.theme import INK, PAPER, PART_COLOURS, WIDTH, titled
+from netlab.figures.theme import PAPER, PART_COLOURS, WIDTH, titled
 from netlab.units import NS_PER_MS, format_ms
 
 __all__ = ["WorstStep", "gantt_frame", "worst_step", "worst_step_gantt"]
@@ -58,7 +58,7 @@ def gantt_frame(activities: pl.DataFrame, collectives: pl.DataFrame, breakdown: 
 
     Returns
     -------
-    Columns ``rank``, ``stream``, ``row`` (label), ``kind`` (compute, transfer, wait, memory, or communication of unknown split), ``t0_ms``,
+    Columns ``rank``, ``stream``, ``kind`` (compute, transfer, wait, memory, or communication of unknown split), ``t0_ms``,
     ``t1_ms`` from the earliest start of the step, ``name`` (of the longest activity in the bar), ``count`` (activities in the bar).
     """
     chosen = worst_step(breakdown)
@@ -93,7 +93,6 @@ _EMPTY = pl.DataFrame(
     schema={
         "rank": pl.Int32,
         "stream": pl.Int64,
-        "row": pl.String,
         "kind": pl.String,
         "t0_ms": pl.Float64,
         "t1_ms": pl.Float64,
@@ -146,11 +145,9 @@ def _merged(bars: pl.DataFrame, begin: int, end: int) -> pl.DataFrame:
             pl.len().alias("count"),
         )
     )
-    row = pl.format("rank {} · stream {}", "rank", pl.col("stream").fill_null(-1).cast(pl.String).replace("-1", "?"))
     return grouped.select(
         "rank",
         "stream",
-        row.alias("row"),
         "kind",
         ((pl.col("start_ns") - begin) / NS_PER_MS).alias("t0_ms"),
         ((pl.col("end_ns") - begin) / NS_PER_MS).alias("t1_ms"),
@@ -169,13 +166,14 @@ def worst_step_gantt(bars: pl.DataFrame, step: int) -> Any:
     step
         Number of the step, for the title.
     """
-    rows = bars.select("rank", "stream", "row").unique(maintain_order=True)["row"].to_list()
     present = [kind for kind in _COLOURS if kind in set(bars["kind"])]
     last = float(bars["t1_ms"].max() or 1.0)  # type: ignore[arg-type]
+    rows = bars.select("rank", "stream").n_unique()
     hairline = {"stroke": PAPER, "strokeWidth": 0.6} if bars.height <= 500 else {}
     zoom = alt.selection_interval(bind="scales", encodings=["x"], zoom="wheel![event.shiftKey]")
-    chart = (
-        alt.Chart(alt.InlineData(values=records(bars.drop("rank", "stream"), 6)))
+    shown = bars.with_columns(pl.col("stream").fill_null(-1), pl.format("rank {}", "rank").alias("lane"))
+    timeline = (
+        alt.Chart()
         .mark_bar(height={"band": 0.86}, aria=False, clip=True, **hairline)
         .encode(
             x=alt.X(
@@ -185,10 +183,11 @@ def worst_step_gantt(bars: pl.DataFrame, step: int) -> Any:
                 axis=alt.Axis(format=",~f", tickCount=10),
             ),
             x2="t1_ms:Q",
-            y=alt.Y("row:N", title=None, sort=rows, axis=alt.Axis(labelColor=INK)),
+            y=alt.Y("stream:O", title=None, axis=alt.Axis(labelExpr="datum.value < 0 ? 'stream ?' : 'stream ' + datum.label")),
             color=alt.Color("kind:N", title=None, scale=alt.Scale(domain=present, range=[_COLOURS[kind] for kind in present])),
             tooltip=[
-                alt.Tooltip("row:N", title="where"),
+                alt.Tooltip("rank:O", title="rank"),
+                alt.Tooltip("stream:O", title="stream"),
                 alt.Tooltip("kind:N", title="what"),
                 alt.Tooltip("name:N", title="name"),
                 alt.Tooltip("count:Q", title="activities in the bar"),
@@ -197,13 +196,17 @@ def worst_step_gantt(bars: pl.DataFrame, step: int) -> Any:
             ],
         )
         .add_params(zoom)
-        .properties(width=WIDTH - 70, height=alt.Step(22 if len(rows) <= 16 else 16))
+        .properties(width=WIDTH - 110, height=alt.Step(20 if rows <= 16 else 14))
     )
+    header = alt.Header(labelAngle=0, labelAlign="left", labelPadding=8, title=None)
+    lanes = [f"rank {rank}" for rank in sorted(bars["rank"].unique().to_list())]
+    chart = timeline.facet(row=alt.Row("lane:N", header=header, sort=lanes), data=alt.InlineData(values=records(shown, 6)), spacing=7)
+    chart = chart.resolve_scale(y="independent")
     subtitle = [
         f"The {plural(bars['rank'].n_unique(), 'rank')} that arrive last or lose most, one row per stream.",
         "Yellow: waits for the last member; red: data moves. Drag to move, shift and wheel to zoom.",
     ]
-    return titled(chart, "worst-step", _title(bars, step), subtitle, f"Timeline with {plural(len(rows), 'row')}.")
+    return titled(chart, "worst-step", _title(bars, step), subtitle, f"Timeline with {plural(rows, 'row')}.")
 
 
 def _title(bars: pl.DataFrame, step: int) -> str:

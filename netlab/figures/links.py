@@ -92,9 +92,8 @@ def link_use(frame: pl.DataFrame, mean_limits: tuple[float, float] = (0.60, 0.80
         ),
     ).properties(width=WIDTH - 170, height=alt.Step(20))
     coarse = shown["resolution"].drop_nulls().mode().to_list() if shown.height else []
-    subtitle = [
-        f"Bar: mean, black: peak ({coarse[0] if coarse else 'resolution not known'}; shorter bursts cannot be seen). Grey: band for means."
-    ]
+    polled = coarse[0] if coarse else "resolution not known"
+    subtitle = [f"Bar: mean, upright line: peak ({polled}; shorter bursts cannot be seen). Grey: band for means."]
     if frame.height > shown.height:
         subtitle.append(f"{shown.height} of {frame.height:,} links: those with evidence against them, then the most used.")
     return titled(chart, "links", _title(frame), subtitle, f"Bars of {plural(shown.height, 'link')}.")

@@ -73,7 +73,7 @@ def share_per_step(by_step: pl.DataFrame, threshold: float) -> Any:
     reading = ["Red: part of the step in which data moved and nothing computed. Yellow, on top: waiting for late ranks."]
     notes = []
     if uncertain.height:
-        notes.append("Black: range in which the network share lies for sure.")
+        notes.append("Upright lines: range in which the network share lies for sure.")
     if stride > 1:
         notes.append(f"Drawn is the worst of every {stride} steps.")
     described = f"{'Bars' if bars else 'Areas'} over {plural(by_step.height, 'step')} with the threshold as a dashed line."

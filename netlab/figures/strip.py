@@ -19,6 +19,7 @@ __all__ = ["heat_strip", "strip_frame"]
 _RANKS_SHOWN = 64
 _CELLS = 6_000
 _MOST_BINS = 240
+_WIDTH = WIDTH - 110
 
 #: Steps whose borders are drawn.
 _BORDERS = 40
@@ -49,7 +50,8 @@ def strip_frame(activities: pl.DataFrame, steps: pl.DataFrame, breakdown: pl.Dat
     begin, end = _window(held, steps)
     if end <= begin or not ranks:
         return pl.DataFrame(schema={"rank": pl.Int32, **dict.fromkeys(("t0_ms", "t1_ms", "transfer_share", "wait_share"), pl.Float64)})
-    bins = max(24, min(_MOST_BINS, _CELLS // len(ranks)))
+    # Bins are whole pixels wide: fractions would show as seams.
+    bins = _WIDTH // -(-_WIDTH // max(24, min(_MOST_BINS, _CELLS // len(ranks))))
     edges = np.linspace(begin, end, bins + 1).astype(np.int64)
     lane, start, stop, bit = _pieces(held)
     window_lane = np.repeat(np.array(ranks, np.int64), bins)
@@ -151,7 +153,7 @@ def _layer(strip: pl.DataFrame, marks: pl.DataFrame, column: str, title: str, co
                 alt.Tooltip("wait_share:Q", title="exposed wait", format=".0%"),
             ],
         )
-        .properties(width=WIDTH - 110, height=alt.Step(step))
+        .properties(width=_WIDTH - _WIDTH % max(1, strip["t0_ms"].n_unique()), height=alt.Step(step))
     )
     if not marks.height:
         return cells

@@ -101,11 +101,11 @@ CONFIG: dict[str, Any] = {
     "rule": {"color": MUTED},
 }
 
-#: One hue from almost white to full, in steps of about equal lightness; a second hue would draw borders where there are none.
+#: One hue from almost transparent to full, so that the low end fades into the page in its light and its dark dress.
 _RAMPS = {
-    "transfer": ["#fdf0f1", "#f1b5bd", "#dd6f7e", "#c23549"],
-    "wait": ["#fef7e6", "#f8d898", "#edae49", "#cf8a1c"],
-    "neutral": ["#eef3f8", "#b4cee6", "#6c9fcb", "#2f6a9f"],
+    "transfer": ["rgba(209,73,91,0.06)", "rgba(209,73,91,0.5)", "rgba(200,52,72,1)"],
+    "wait": ["rgba(237,174,73,0.09)", "rgba(237,174,73,0.6)", "rgba(224,150,36,1)"],
+    "neutral": ["rgba(76,134,184,0.09)", "rgba(76,134,184,0.5)", "rgba(62,118,170,1)"],
 }
 
 

@@ -89,7 +89,7 @@ def waiting_matrix(waits: pl.DataFrame, ranks: list[int], per: str = "step") -> 
         ],
     )
     chart = chart.properties(width=alt.Step(size), height=alt.Step(size))
-    subtitle = ["A dark column is a rank that makes the others wait; a chequered matrix is noise. Only waits beyond the clock error."]
+    subtitle = ["A strong column is a rank that makes the others wait; a chequered matrix is noise. Only waits beyond the clock error."]
     if len(rows) < len(ranks):
         subtitle.append(f"Of {plural(len(ranks), 'rank')}, those with the most waiting.")
     return titled(chart, "who-waits-for-whom", _waiting_title(waits, per), subtitle, f"Matrix of {len(rows)} by {len(columns)} ranks.")
@@ -185,7 +185,7 @@ def rank_pairs(pairs: pl.DataFrame) -> Any:
         )
         .properties(width=alt.Step(size), height=alt.Step(size))
     )
-    subtitle = "Point-to-point messages. Dark cells are slow pairs; a dark row or column is one slow rank, a dark block two hosts."
+    subtitle = "Point-to-point messages. Strong cells are slow pairs; a strong row or column is one slow rank, a strong block two hosts."
     return titled(chart, "rank-pairs", _pairs_title(shown, rate), subtitle, f"Matrix of {plural(len(ranks), 'rank')}.")
 
 

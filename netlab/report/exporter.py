@@ -159,7 +159,7 @@ def _joined(blocks: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """The table that follows a chart moves into its panel."""
     held: dict[str, Any] | None = None
     for block in blocks:
-        if held is not None and block["kind"] == "html" and block["html"].startswith("<details"):
+        if held is not None and block["kind"] == "html" and block["html"].startswith('<details class="nl-details"'):
             held["below"] = block["html"]
             yield held
             held = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import polars as pl
@@ -52,7 +53,11 @@ class Missing:
     command: str = ""
 
     def _repr_html_(self) -> str:
-        return box(self.title, [self.sentence], command=self.command)
+        told = f"<b>{escape(self.title)}.</b> {escape(self.sentence)}"
+        if not self.command:
+            return f'<div class="nl-missing" role="note"><p>{told}</p></div>'
+        how = f"<pre><code>{escape(self.command)}</code></pre>"
+        return f'<details class="nl-missing"><summary>{told} How to get it:</summary>{how}</details>'
 
     def __repr__(self) -> str:
         return f"{self.title}: {self.sentence}"

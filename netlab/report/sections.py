@@ -33,12 +33,13 @@ def data_quality(study: Study) -> Html:
     """What was read, what is missing, and every doubt, before any evidence."""
     verdict = study.verdict
     run, clock = verdict.run, verdict.clock
-    rejected = [source for source in run.sources if source.status == "rejected"]
-    partial = [source for source in run.sources if source.status == "partial"]
-    files = f"{len(run.sources) - len(rejected)} of {len(run.sources)} read" if rejected else plural(len(run.sources), "file") + " read"
+    foreign = [source for source in run.sources if source.status == "rejected" and (source.message or "").startswith("UNKNOWN_FORMAT")]
+    broken = [source for source in run.sources if source.status != "ok" and source not in foreign]
+    read = len(run.sources) - len(foreign) - sum(source.status == "rejected" for source in broken)
+    files = f"{read:,} read" + (f", {len(foreign)} not ours" if foreign else "") + (f", {len(broken)} damaged" if broken else "")
     world = run.world_size if run.world_size is not None else "?"
     facts = [
-        ("Files", files, "error" if rejected else "warning" if partial else "ok"),
+        ("Files", files, "error" if broken else "ok"),
         ("Ranks", f"{len(run.ranks)} of {world}", "warning" if run.missing_ranks else "ok" if run.ranks else "plain"),
         ("Steps", _steps_text(study), "warning" if run.excluded_steps or run.window == "capture" else "ok"),
         ("Clock error", _clock_text(study), "ok" if clock.max_error_ms is not None and clock.max_error_ms < 0.1 else "plain"),
@@ -82,9 +83,7 @@ def data_quality(study: Study) -> Html:
         "lines_unparsed": "lines skipped",
         "message": "message",
     }
-    parts.append(
-        details(f"Input files ({sources.height})", table(sources.sort(pl.col("status") == "ok"), labels), opened=bool(rejected or partial))
-    )
+    parts.append(details(f"Input files ({sources.height})", table(sources.sort(pl.col("status") == "ok"), labels), opened=bool(broken)))
     return Html("".join(parts))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,16 +25,16 @@ class Study:
     parameters: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, run: str, threshold: str | float = "0.25", *, stored: str = "", **options: Any) -> Study:
+    def load(cls, run: str, threshold: str | float = "", *, stored: str = "", **options: Any) -> Study:
         """Open a run and judge it, or take both from a finished report.
 
         Parameters
         ----------
         run
-            Folder or file with the inputs. A relative path counts from the working directory, and from the project's checkout if there is
-            nothing, so that the notebooks find the recorded sample from wherever they are opened.
+            Folder or file with the inputs; several are divided by a colon. A relative path counts from the working directory, and from the
+            project's checkout if there is nothing, so that the notebooks find the recorded sample from wherever they are opened.
         threshold
-            Limit of the network share, 0 to 1.
+            Limit of the network share, 0 to 1; empty means that of the run's configuration.
         stored
             Folder of a report (``tables/`` and ``verdict.json``): nothing is read or computed again, the rest is only named.
         options
@@ -56,9 +57,10 @@ class Study:
         from netlab.pipeline.analysis import analyse_run
         from netlab.pipeline.scenarios import with_what_if
 
-        path = _found(run)
-        limit = parse_share(str(threshold))
-        analysis = with_what_if(analyse_run(netlab.open(path, **given), limit), [path])
+        paths = [_found(run)] if Path(run).exists() else [_found(part) for part in run.split(os.pathsep)]
+        opened = netlab.open(*paths, **given)
+        limit = opened.manifest.config.threshold if threshold == "" else parse_share(str(threshold))
+        analysis = with_what_if(analyse_run(opened, limit), paths)
         return cls(analysis.run, analysis.verdict, parameters)
 
 
