@@ -64,7 +64,7 @@ def build_model(run: Run) -> Model:
     host = builder.nodes(NodeKind.HOST, _rank_of_part(activities)[points.part], points.at_ns)
     builder.chain(host, points.part, EdgeKind.HOST_ORDER)
     launch = _launch_edges(builder, activities, points, host, arrival, end)
-    _waiting_calls(builder, activities, points, host, waiting, end)
+    _waiting_calls(builder, activities, points, host, waiting, records, end)
     recorded = _event_waits(builder, run, activities, records, end, arrival)
     mark_start, mark_end = _marks(points, host, steps, MARK_START), _marks(points, host, steps, MARK_END)
     view = infer.View(activities, steps, points, host, end, arrival, launch, mark_end, waiting)
@@ -165,18 +165,36 @@ def _find(part: Ints, at: Ints, wanted_part: Ints, wanted_at: Ints) -> Ints:
     return result[len(part) :]
 
 
-def _waiting_calls(builder: GraphBuilder, a: Activities, points: HostPoints, host: Ints, waiting: Calls, end: Ints) -> None:
-    """A waiting call returns when what was launched before it is done: on its stream if known, else wherever that fits the instants."""
+def _waiting_calls(builder: GraphBuilder, a: Activities, points: HostPoints, host: Ints, waiting: Calls, records: Calls, end: Ints) -> None:
+    """A waiting call returns when what was launched before it is done: on its stream if known, else wherever that fits the instants.
+
+    An event may stand before work that was launched since: its record call says where, or else the instant at which the call returned.
+    """
     if not waiting.size:
         return
     returns = np.full(waiting.size, -1, np.int64)
     ends = points.what == CALL_END
     returns[points.row[ends]] = host[ends]
     stream = a.frame["stream"].fill_null(-1).to_numpy()
-    for calls, last in infer.last_launched(a, waiting.part, waiting.start_ns):
-        fits = (last >= 0) & ((waiting.stream[calls] < 0) | (waiting.stream[calls] == stream[last]))
+    issued = waiting.start_ns.copy()
+    order = np.argsort(records.correlation, kind="stable")
+    place = np.searchsorted(records.correlation[order], waiting.record)
+    known = waiting.event & (waiting.record >= 0) & (place < records.size)
+    row = order[np.minimum(place, max(records.size - 1, 0))] if records.size else np.zeros(waiting.size, np.int64)
+    if records.size:
+        known &= (records.correlation[row] == waiting.record) & (records.part[row] == waiting.part)
+        issued[known] = records.start_ns[row[known]]
+    else:
+        known &= False
+    for calls, last in infer.last_launched(a, waiting.part, issued):
+        fits = (
+            (last >= 0) & (~waiting.event[calls] | known[calls]) & ((waiting.stream[calls] < 0) | (waiting.stream[calls] == stream[last]))
+        )
         fits &= a.end_ns[last] <= waiting.end_ns[calls] + infer.TOUCH_NS
         builder.edges(np.where(fits, end[last], -1), returns[calls], EdgeKind.SYNC_CALL)
+    cause = infer.event_cause(a, waiting.part, waiting.start_ns, waiting.end_ns)
+    guessed = waiting.event & ~known & (cause >= 0)
+    builder.edges(end[cause[guessed]], returns[guessed], EdgeKind.INFERRED)
 
 
 def _event_waits(builder: GraphBuilder, run: Run, a: Activities, records: Calls, end: Ints, arrival: Ints) -> bool:

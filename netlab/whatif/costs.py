@@ -25,13 +25,16 @@ Floats = NDArray[np.float64]
 #: A slope needs sizes that span this much, and this many instances (notes/whatif.md 3.0).
 _MIN_SPAN = 4.0
 _MIN_SAMPLES = 8
+#: Messages up to this size are all latency (64 KiB take 1.3 us at 400 Gbit/s), if there are this many of them.
+_SMALL_BYTES = 64 * 1024
+_MIN_SMALL = 5
 #: Pairs beyond this many instances add nothing to a median slope.
 _MAX_SAMPLES = 400
 
 
 @dataclass(frozen=True)
 class Fit:
-    """``transfer = latency_ns + ns_per_byte x bytes`` of one kind of collective; ``source`` is fit, table or none."""
+    """``transfer = latency_ns + ns_per_byte x bytes`` of one kind of collective; ``source`` is fit, small messages, table or none."""
 
     latency_ns: float
     ns_per_byte: float
@@ -108,18 +111,19 @@ class Transfers:
         return replace(self, **joined)
 
     def bus_gb_per_s(self) -> Floats:
-        """Bus bandwidth of each member's transfer; NaN where bytes or split are not known."""
+        """Bus bandwidth of each member while bytes move (latency left out); NaN where bytes or split are not known."""
         factor = np.array([bus_factor(str(op), int(n)) or 1.0 for op, n in zip(self.op, self.group_size, strict=True)])
-        total = self.latency_ns + self.byte_ns
-        usable = (self.bytes > 0) & (total > 0) & (self.split == "measured")
-        return np.where(usable, factor * self.bytes / np.where(total > 0, total, 1), np.nan)
+        moving = self.byte_ns
+        usable = (self.bytes > _SMALL_BYTES) & (moving > 0) & (self.split == "measured")
+        return np.where(usable, factor * self.bytes / np.where(moving > 0, moving, 1), np.nan)
 
 
 def transfers(run: Run, model: Model) -> Transfers:
     """Split every transfer of the run into latency and bytes.
 
-    Where sizes of one kind of collective span less than a factor of 4 or there are fewer than 8 instances, the latency is NCCL's own
-    from the log's TUNING table, and without such a table the whole transfer counts as bytes.
+    Where sizes of one kind of collective span less than a factor of 4 or there are fewer than 8 instances, the latency is that of small
+    messages of the same operation and layer, else NCCL's own from the log's TUNING table; without either the whole transfer counts as
+    bytes.
     """
     rows = model.communication
     frame = model.activities.frame[rows].with_row_index("place")
@@ -175,12 +179,15 @@ def _key(values: dict[str, str | None]) -> tuple[str, str, str]:
 
 def _fits(frame: pl.DataFrame, table: pl.DataFrame) -> dict[tuple[str, str, str], Fit]:
     usable = frame.filter((pl.col("quality") == "measured") & (pl.col("bytes") > 0) & (pl.col("total") > 0))
-    samples = usable.group_by("group", "op", "dtype", "instance", maintain_order=True).agg(pl.col("total").max(), pl.col("bytes").max())
+    samples = usable.group_by("group", "op", "dtype", "instance", maintain_order=True).agg(
+        pl.col("total").max(), pl.col("bytes").max(), pl.col("layer").first()
+    )
+    small = _small_message_latency(samples)
     found: dict[tuple[str, str, str], Fit] = {}
-    for key, sizes, times in (
+    for key, sizes, times, layer in (
         samples.group_by("group", "op", "dtype", maintain_order=True)
-        .agg("bytes", "total")
-        .select(pl.struct("group", "op", "dtype").alias("key"), "bytes", "total")
+        .agg("bytes", "total", pl.col("layer").first())
+        .select(pl.struct("group", "op", "dtype").alias("key"), "bytes", "total", "layer")
         .iter_rows()
     ):
         size, time = np.array(sizes, float), np.array(times, float)
@@ -190,11 +197,18 @@ def _fits(frame: pl.DataFrame, table: pl.DataFrame) -> dict[tuple[str, str, str]
             a, b = theil_sen(size, time)
             if a >= 0 and b > 0:
                 latency, slope, source = a, b, "fit"
-        if source == "none" and (prior := _prior(table, name[1], float(np.median(size)))) is not None and prior < time.min():
-            latency, slope, source = prior, float(np.median((time - prior) / size)), "table"
+        for prior, origin in ((small.get((name[1], layer)), "small messages"), (_prior(table, name[1], float(np.median(size))), "table")):
+            if source == "none" and prior is not None and prior < time.min() and size.max() > _SMALL_BYTES:
+                latency, slope, source = prior, float(np.median((time - prior) / size)), origin
         expected = latency + slope * size
         found[name] = Fit(latency, slope, source, len(size), tuple((time / expected - 1).tolist()))
     return found
+
+
+def _small_message_latency(samples: pl.DataFrame) -> dict[tuple[str, str | None], float]:
+    """Median transfer of messages too small for their bytes to matter, by operation and layer: the latency as this run has it."""
+    few = samples.filter(pl.col("bytes") <= _SMALL_BYTES).group_by("op", "layer").agg(pl.col("total").median(), pl.len().alias("n"))
+    return {(op, layer): total for op, layer, total, n in few.iter_rows() if n >= _MIN_SMALL}
 
 
 def _prior(table: pl.DataFrame, op: str, size: float) -> float | None:

@@ -21,6 +21,7 @@ Ints = NDArray[np.int64]
 
 #: Calls that return when device work is done (CUDA and HIP runtime and driver names).
 _WAITING_CALL = r"(?i)^(cuda|hip|cu)(Stream|Device|Event|Ctx)Synchronize|^(cuda|hip)Memcpy(2D|3D|ToSymbol|FromSymbol|HtoD|DtoH)?$"
+_EVENT_CALL = r"(?i)EventSynchronize"
 _RECORD_CALL = r"(?i)^(cuda|hip|cu)EventRecord"
 
 LAUNCH, MARK_END, MARK_START, CALL_START, CALL_END = range(5)
@@ -35,12 +36,16 @@ class Calls:
     end_ns: Ints
     correlation: Ints
     stream: Ints
+    #: Waits for an event, which may stand before work that was launched since.
+    event: NDArray[np.bool_]
+    #: Correlation of the call that recorded that event, -1 where the trace does not say.
+    record: Ints
 
     @classmethod
     def none(cls) -> Calls:
         """No calls."""
         empty = np.empty(0, np.int64)
-        return cls(empty, empty, empty, empty, empty)
+        return cls(empty, empty, empty, empty, empty, empty.astype(bool), empty)
 
     @property
     def size(self) -> int:
@@ -93,10 +98,16 @@ def raw_calls(run: Run, activities: Activities, steps: Steps) -> tuple[Calls, Ca
     span = _part_spans(activities, steps)
     if launches.is_empty() or run.frame("trace_files").is_empty():
         return _blocking_copies(activities, Calls.none()), Calls.none()
+    event = pl.col("name").str.contains("(?i)event sync")
     streams = (
         run.frame("sync_events")
-        .filter(pl.col("name").str.contains("(?i)stream sync") & pl.col("correlation").is_not_null())
-        .select("file", "correlation", pl.col("stream").alias("_stream"))
+        .filter((event | pl.col("name").str.contains("(?i)stream sync")) & pl.col("correlation").is_not_null())
+        .select(
+            "file",
+            "correlation",
+            pl.when(event).then("wait_on_stream").otherwise("stream").alias("_stream"),
+            pl.when(event).then("wait_on_record_correlation").alias("_record"),
+        )
         .unique(["file", "correlation"], keep="first", maintain_order=True)
     )
     found = (
@@ -117,7 +128,8 @@ def _calls(frame: pl.DataFrame) -> Calls:
     def ints(name: str) -> Ints:
         return frame[name].cast(pl.Int64).fill_null(-1).to_numpy()
 
-    return Calls(ints("part"), ints("start_ns"), ints("end_ns"), ints("correlation"), ints("_stream"))
+    event = frame["name"].str.contains(_EVENT_CALL).to_numpy()
+    return Calls(ints("part"), ints("start_ns"), ints("end_ns"), ints("correlation"), ints("_stream"), event, ints("_record"))
 
 
 def _blocking_copies(activities: Activities, calls: Calls) -> Calls:
@@ -133,6 +145,8 @@ def _blocking_copies(activities: Activities, calls: Calls) -> Calls:
         np.concatenate((calls.end_ns, returned[rows])),
         np.concatenate((calls.correlation, correlation[rows])),
         np.concatenate((calls.stream, stream[rows])),
+        np.concatenate((calls.event, np.zeros(len(rows), bool))),
+        np.concatenate((calls.record, np.full(len(rows), -1))),
     )
 
 

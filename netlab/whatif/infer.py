@@ -22,6 +22,7 @@ __all__ = [
     "collective_inputs",
     "cpu_threads",
     "drains",
+    "event_cause",
     "gaps",
     "lane_rows",
     "last_before",
@@ -113,6 +114,15 @@ def _latest_end(a: Activities, rows: Ints, part: Ints, at_ns: Ints) -> Ints:
     picked = result[len(rows) :]
     row = np.where(picked >= 0, rows[picked], -1)
     return np.where((row >= 0) & (a.part[row] == part), row, -1)
+
+
+def event_cause(a: Activities, part: Ints, start_ns: Ints, end_ns: Ints) -> Ints:
+    """What a call waited for, by when it returned: the activity launched before it that ended last before the return, at once before it."""
+    cause = _latest_end(a, np.arange(a.size), part, end_ns)
+    ends = np.where(cause >= 0, a.end_ns[cause], _NEVER)
+    good = (cause >= 0) & (ends > start_ns) & (end_ns - ends <= np.maximum(_REST_NS, _REST_SHARE * (end_ns - start_ns)))
+    good &= a.launch_ns[cause] < start_ns
+    return np.where(good, cause, -1)
 
 
 def step_tails(builder: GraphBuilder, view: View) -> None:
