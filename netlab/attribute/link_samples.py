@@ -125,17 +125,19 @@ def _stale_polls(polls: pl.DataFrame) -> NDArray[np.bool_]:
     starts = np.flatnonzero(moved | border)
     lengths = np.diff(np.append(starts, len(repeat)))
     unit_of_run = np.cumsum(border)[starts]
-    for number in np.unique(unit_of_run[lengths > 1]):
+    for number in np.unique(unit_of_run[(lengths > 1) | ~moved[starts]]):
         runs = np.flatnonzero(unit_of_run == number)
         usual = max(1, int(np.median(lengths[runs]))) if grid[starts[runs[0]]] else 1
-        for run in runs[lengths[runs] > 1]:
-            start, length = starts[run], lengths[run]
+        for run in runs[(lengths[runs] > 1) | ~moved[starts[runs]]]:
+            # The first poll of a unit has no difference; a run that opens with repeats began at that one.
+            start = starts[run] if moved[starts[run]] else starts[run] - 1
+            length = starts[run] + lengths[run] - start
             zeros = np.arange(start + 1, start + length)
             following = run + 1 if run + 1 < len(starts) and unit_of_run[run + 1] == number else None
             if usual > 1:
                 late = np.arange(1, length) % usual if length > 2 * usual else np.ones(length - 1)
                 result[zeros[late != 0]] = True
-            if following is None or not moved[start]:
+            if following is None or not moved[starts[run]]:
                 continue
             after = starts[following]
             around = [rate[start]] if rate[start] > 0 else []
