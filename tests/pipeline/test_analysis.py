@@ -34,7 +34,7 @@ def test_dlrm_waits_for_rank_seven_and_is_not_flagged(shared_data: Path) -> None
     assert sum(row.transfer_ms or 0 for row in verdict.instances) == pytest.approx(0.225, abs=0.01)
     assert {row.rank: row.last_count for row in verdict.stragglers if row.last_count} == {7: 5, 5: 2, 4: 1}
     for row in verdict.span:
-        assert 0.14 <= (row.comm_share or 0) <= 0.43
+        assert 0.14 <= (row.comm_share or 0) <= 0.60
 
 
 def test_every_verdict_reads_back_from_its_json(tmp_path: Path) -> None:
