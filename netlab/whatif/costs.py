@@ -140,6 +140,7 @@ def transfers(run: Run, model: Model) -> Transfers:
     split[(split == "measured") & ~waits & (frame["size"].to_numpy() > 1) & (frame["instance"].is_null().to_numpy())] = "unknown"
     fits = _fits(frame.with_columns(pl.Series("quality", split.astype(str))), run.frame("tuning_predictions"))
     latency = np.zeros(len(rows))
+    size = frame["bytes"].fill_null(0).to_numpy().astype(float)
     for key, indices in (
         frame.group_by("group", "op", "dtype", maintain_order=True)
         .agg("place")
@@ -148,7 +149,10 @@ def transfers(run: Run, model: Model) -> Transfers:
     ):
         fit = fits.get(_key(key))
         if fit is not None:
-            latency[indices] = np.minimum(fit.latency_ns, total[indices])
+            # A transfer that took longer than the line through all of them (a stall, a busy link) was slower in both parts alike.
+            expected = fit.latency_ns + fit.ns_per_byte * np.maximum(size[indices], 0)
+            share = fit.latency_ns / np.maximum(expected, 1e-9) if fit.latency_ns > 0 else np.zeros(len(indices))
+            latency[indices] = np.minimum(1.0, share) * np.maximum(total[indices], 0.0)
     latency[split == "unknown"] = 0.0
 
     def objects(name: str) -> NDArray[np.object_]:
