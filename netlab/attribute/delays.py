@@ -68,8 +68,8 @@ def delays(
     ``instance, last_rank, wait_ns``
         The instance, its last member, and the waits of the others beyond the clock error.
     ``delayed_by``
-        compute, host, input, transfer or wait: the class in which the last member spent more than the median of the others; null if in
-        none.
+        compute, host, input, transfer, wait or communication (of instances with unseen members): the class in which the last member spent
+        more than the median of the others; null if in none.
     ``cause``
         After following waits: ``straggler`` (compute, host or input of one rank), ``schedule`` (a message that waited for its sender's
         normal compute), ``transfer`` or ``unknown``.
@@ -174,7 +174,7 @@ def _follow(late: pl.DataFrame, collectives: pl.DataFrame, exposed: pl.DataFrame
     kinds = []
     for root in parent:
         kind = by[root]
-        if kind is None or broken[root]:
+        if kind is None or kind == "communication" or broken[root]:
             kinds.append("unknown")
         elif kind == "transfer":
             kinds.append("transfer")

@@ -12,8 +12,9 @@ from netlab.intervals import Int64s, cover
 
 __all__ = ["CLASSES", "members_since", "stretch_starts"]
 
-#: What a member may have done in the stretch; each instant counts for the first of them that was going on.
-CLASSES = ("compute", "transfer", "wait", "input", "copy", "host")
+#: What a member may have done in the stretch; each instant counts for the first of them that was going on. ``communication`` is that of
+#: instances with unseen members: nobody knows whether it moved data or waited.
+CLASSES = ("compute", "transfer", "wait", "communication", "input", "copy", "host")
 
 #: A collective holds its members together only if compute covers at most this share of it on each of them: compute that runs on below it
 #: carries a lead past it.
@@ -118,11 +119,12 @@ def members_since(late: pl.DataFrame, collectives: pl.DataFrame, activities: pl.
     ranks = activities.join(rows.select("rank").unique(), on="rank", how="semi")
     kind, copy = pl.col("kind"), pl.col("name").str.contains(_HOST_TO_DEVICE)
     moving = pl.col("transfer_start_ns").fill_null(pl.col("start_ns")).clip(pl.col("start_ns"), pl.col("end_ns"))
-    communication = ranks.filter(kind == "communication")
+    communication, seen = ranks.filter(kind == "communication"), pl.col("split") == "measured"
     layers = {
         "compute": ranks.filter(kind == "compute"),
-        "transfer": communication.with_columns(start_ns=moving),
-        "wait": communication.with_columns(end_ns=moving),
+        "transfer": communication.filter(seen).with_columns(start_ns=moving),
+        "wait": communication.filter(seen).with_columns(end_ns=moving),
+        "communication": communication.filter(~seen.fill_null(False)),
         "input": ranks.filter((kind == "memory") & copy),
         "copy": ranks.filter((kind == "memory") & ~copy),
     }
