@@ -34,10 +34,18 @@ def rows_frame(rows: Sequence[msgspec.Struct], kind: type[msgspec.Struct] | None
     (3, 2.5, None)
     """
     if not rows:
-        names = kind.__struct_fields__ if kind is not None else ()
-        return pl.DataFrame(schema=dict.fromkeys(names, pl.Float64))
+        fields = msgspec.structs.fields(kind) if kind is not None else ()
+        return pl.DataFrame(schema={field.name: _dtype(str(field.type)) for field in fields})
     frame = pl.DataFrame([msgspec.to_builtins(row) for row in rows], infer_schema_length=None)
     return frame.with_columns(pl.col(pl.Null).cast(pl.Float64))
+
+
+def _dtype(annotation: str) -> Any:
+    """Column type for a field's annotation; only what rows of the verdict hold."""
+    for word, dtype in (("list", pl.List(pl.Int64)), ("dict", pl.String), ("str", pl.String), ("bool", pl.Boolean), ("float", pl.Float64)):
+        if word in annotation:
+            return dtype
+    return pl.Int64
 
 
 def records(frame: pl.DataFrame, digits: int = 5) -> list[dict[str, Any]]:
