@@ -1,0 +1,117 @@
+"""InfiniBand cabling: ibnetdiscover (full and -p) and iblinkinfo --line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from netlab.readers.fabric.cables import CableReader, Cables, text_of
+
+__all__ = ["VARIABLE_MAP", "IbNetDiscover", "IbNetDiscoverPairs"]
+
+#: Data rate of a 4x link in Gbit/s by its name; SDR to QDR carry 8b/10b, so 4x QDR moves 32.
+VARIABLE_MAP: dict[str, float] = {
+    "SDR": 8.0,
+    "DDR": 16.0,
+    "QDR": 32.0,
+    "FDR10": 40.0,
+    "FDR": 56.0,
+    "EDR": 100.0,
+    "HDR": 200.0,
+    "NDR": 400.0,
+    "XDR": 800.0,
+}
+_NODE = re.compile(r'(Switch|Ca|Rt)\s*(\d+)\s+"([SHR]-[0-9a-fA-F]+)"\s*#\s*"([^"]*)"')
+_GUID = r"(?:\([0-9a-fA-F]+\))?"
+_LINK = re.compile(
+    rf'\[(\d+)\]{_GUID}\s*"([SHR]-[0-9a-fA-F]+)"\[(\d+)\]{_GUID}\s*#(?:\s*lid \d+ lmc \d+)?\s*"([^"]*)"(?: lid \d+)?\s*(\d+x\w+)?'
+)
+_END = r"(CA|SW)\s+(\d+)\s+(\d+)\s+(0x[0-9a-fA-F]+)\s+"
+_PAIR = re.compile(rf"{_END}(\d+x) (\S+)\s+-\s+{_END}\(\s*'([^']*)'\s+-\s+'([^']*)'\s*\)")
+
+
+def _speed(width: str, name: str) -> float | None:
+    rate = VARIABLE_MAP.get(name)
+    return None if rate is None else rate * int(width) / 4
+
+
+def _switch(description: str, key: str) -> str:
+    """``MF0;sw0001:MQM8700/U1`` is sw0001; leaves and spines of a director share the name and differ by the part behind the slash."""
+    match = re.fullmatch(r"MF0;([^:]+):([^/]*)(?:/(.*))?", description.strip())
+    if match is None:
+        return description.strip() or key
+    part = (match[3] or "").removesuffix("/U1")
+    return match[1] if part in ("", "U1") else f"{match[1]}/{part}"
+
+
+def _host(description: str, key: str, port: str) -> tuple[str, str]:
+    """Host and NIC of a node description ``<host> <nic>``; a factory name names nobody, so the GUID stands for the host."""
+    host, _, nic = description.strip().partition(" ")
+    if not host or "Mellanox" in description or "ConnectX" in description:
+        return key, f"HCA/{port}"
+    named = nic.strip() or "HCA"
+    return host, f"{named}/{port}" if named.startswith(("mlx", "HCA")) else named
+
+
+class IbNetDiscover(CableReader):
+    """``Switch41 "S-guid" # "name"`` blocks with ``[port]"H-guid"[port] # "host nic" lid n 4xHDR`` lines."""
+
+    name = "ibnetdiscover"
+
+    def sniff(self, head: bytes, path: Path) -> bool:
+        """The topology's title, or nodes with their links."""
+        return b"Topology file: generated on" in head or (b"switchguid=" in head and b"vendid=" in head)
+
+    def gather(self, cables: Cables) -> None:
+        """Cables of every switch; hosts list the same ones again."""
+        text = text_of(cables.path)
+        names = {match[3]: (match[1], match[4]) for match in _NODE.finditer(text)}
+        node: tuple[str, str, str] | None = None
+        for number, line in enumerate(text.splitlines(), 1):
+            head = _NODE.match(line)
+            if head:
+                node = (head[1], head[3], head[4])
+            elif line.startswith("[") and node is not None:
+                link = _LINK.match(line)
+                if link is None:
+                    cables.lost(number, f"{line[:40]!r} is no link")
+                    continue
+                width, _, rate = (link[5] or "").partition("x")
+                peer_name = names.get(link[2], ("", link[4]))[1] or link[4]
+                a, a_kind = self._end(node[1], node[2], link[1])
+                b, b_kind = self._end(link[2], peer_name if link[2].startswith("S-") else link[4], link[3])
+                cables.add(a, b, speed_gbps=_speed(width, rate) if width else None, a_kind=a_kind, b_kind=b_kind)
+
+    @staticmethod
+    def _end(key: str, description: str, port: str) -> tuple[tuple[str, str], str]:
+        if key.startswith("S-"):
+            return (_switch(description, key), port), "switch"
+        return _host(description, key, port), "host"
+
+
+class IbNetDiscoverPairs(CableReader):
+    """``ibnetdiscover -p``: ``CA lid port guid 4x EDR - SW lid port guid ( 'host nic' - 'switch' )``; down ports have no peer."""
+
+    name = "ibnetdiscover_pairs"
+
+    def sniff(self, head: bytes, path: Path) -> bool:
+        """A line of a pair."""
+        return any(_PAIR.match(line) for line in head[:8192].decode("utf-8", "replace").splitlines())
+
+    def gather(self, cables: Cables) -> None:
+        """Every pair."""
+        for match in self._pairs(text_of(cables.path)):
+            ends = [self._end(match[1], match[4], match[11], match[3]), self._end(match[7], match[10], match[12], match[9])]
+            speed = _speed(match[5].removesuffix("x"), match[6])
+            cables.add(ends[0][0], ends[1][0], speed_gbps=speed, a_kind=ends[0][1], b_kind=ends[1][1])
+
+    @staticmethod
+    def _pairs(text: str) -> Iterator[re.Match[str]]:
+        return (match for line in text.splitlines() if (match := _PAIR.match(line)))
+
+    @staticmethod
+    def _end(kind: str, guid: str, description: str, port: str) -> tuple[tuple[str, str], str]:
+        if kind == "SW":
+            return (_switch(description, guid), port), "switch"
+        return _host(description, guid, port), "host"
