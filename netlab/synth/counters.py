@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from netlab.synth.fabric import Port, cables
-from netlab.synth.simulate import Simulation, lossy_steps
-from netlab.synth.spec import Spec
+from netlab.synth.fabric import Port, cables, noisy_port
+from netlab.synth.simulate import Simulation, stalled_steps
+from netlab.synth.spec import Group, Spec
 from netlab.synth.truth import clock_offsets_ns
 
 __all__ = ["counter_csv", "device_clocks_ns", "poll_ns"]
@@ -22,6 +22,9 @@ _PAYLOAD_BYTES, _PACKET_BYTES = 4_096, 4_158
 _LOSS_RATIO, _RESENT_RATIO = 2e-3, 0.3
 _MARKED_RATIO = 0.05
 _PAUSES_PER_MB = 0.4
+#: The longest stop that one pause frame asks for: 65,535 quanta of 512 bits at 400 Gbit/s.
+_PAUSE_NS = 83_885.0
+_NOISE_PER_S = 25.0
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -29,15 +32,44 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class _Flow:
-    """Growth of a byte count: cumulative bytes at instants, linear between."""
+    """Growth of an amount: cumulative at instants, linear between."""
 
     at_ns: Floats
-    total_bytes: Floats
+    total: Floats
 
-    def bytes_at(self, instants: Floats) -> Floats:
-        if not len(self.at_ns):
-            return np.zeros(len(instants))
-        return np.asarray(np.interp(instants, self.at_ns, self.total_bytes), np.float64)
+    def at(self, instants: Floats) -> Floats:
+        return np.asarray(np.interp(instants, self.at_ns, self.total), np.float64) if len(self.at_ns) else np.zeros(len(instants))
+
+    def plus(self, other: _Flow) -> _Flow:
+        at = np.union1d(self.at_ns, other.at_ns)
+        return _Flow(at_ns=at, total=self.at(at) + other.at(at))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Load:
+    """What a NIC carries: all bytes, those of the steps in which it stalls, and the time that it stands still in them."""
+
+    carried: _Flow
+    stalled: _Flow
+    stall_ns: _Flow
+
+    def plus(self, other: _Load) -> _Load:
+        return _Load(
+            carried=self.carried.plus(other.carried), stalled=self.stalled.plus(other.stalled), stall_ns=self.stall_ns.plus(other.stall_ns)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sample:
+    """Cumulative amounts at a port's sampling times: bytes each way, packets lost, unrelated errors, bytes through a full leaf, pauses."""
+
+    role: str
+    received: Floats
+    sent: Floats
+    lost: Floats
+    noise: Floats
+    congested: Floats
+    stops: Floats
 
 
 def poll_ns(spec: Spec) -> int:
@@ -93,102 +125,101 @@ def _sample_times(simulation: Simulation, rng: np.random.Generator) -> Floats:
     return grid + rng.uniform(-0.02, 0.02, len(grid)) * interval
 
 
-def _traffic(simulation: Simulation) -> dict[int, tuple[_Flow, _Flow]]:
-    """Bytes that each rank's NIC sends, equal to those it receives: all, and those of the steps in which the lossy cable corrupts."""
+def _traffic(simulation: Simulation) -> dict[int, _Load]:
+    """What each rank's NIC carries between hosts: it sends as much as it receives."""
     spec = simulation.spec
-    hit = lossy_steps(spec)
-    found: dict[int, tuple[_Flow, _Flow]] = {}
-    for kind in ("world", "dp"):
-        for group in spec.groups_of(kind):
-            if spec.layer(group.ranks) != "inter_node":
-                continue
-            members = list(group.ranks)
-            local = len(members) // len({spec.node_of(rank) for rank in members})
-            positions = [position for position, op in enumerate(simulation.program) if op.group == kind]
-            sizes = np.array([simulation.program[position].size_bytes for position in positions], np.float64)
-            payload = (
-                2
-                * (len(members) - 1)
-                / len(members)
-                * sizes
-                / local
-                * _PACKET_BYTES
-                / _PAYLOAD_BYTES
-                / (spec.gradient_compression if kind == "dp" else 1.0)
+    hit = stalled_steps(spec)
+    found: dict[int, _Load] = {}
+    for group in (*spec.groups_of("world"), *spec.groups_of("dp")):
+        if spec.layer(group.ranks) != "inter_node":
+            continue
+        members = list(group.ranks)
+        positions = [position for position, op in enumerate(simulation.program) if op.group == group.kind]
+        amounts = np.array([_wire_bytes(spec, group, simulation.program[position].size_bytes) for position in positions])
+        arrival = simulation.start_ns[:, positions][:, :, members].max(axis=2).astype(np.float64)
+        for rank in members:
+            end = simulation.end_ns[:, positions, rank].astype(np.float64)
+            carried = np.broadcast_to(amounts, end.shape)
+            lost_time = (end - arrival) * (1 - 1 / spec.stall_factor)
+            load = _Load(
+                carried=_flow(arrival, end, carried),
+                stalled=_flow(arrival[hit], end[hit], carried[hit]),
+                stall_ns=_flow(arrival[hit], end[hit], lost_time[hit]),
             )
-            arrival = simulation.start_ns[:, positions][:, :, members].max(axis=2).astype(np.float64)
-            for rank in members:
-                end = simulation.end_ns[:, positions, rank].astype(np.float64)
-                amounts = np.broadcast_to(payload, end.shape)
-                every = _flow(arrival.ravel(), end.ravel(), amounts.ravel())
-                bad = _flow(arrival[hit].ravel(), end[hit].ravel(), amounts[hit].ravel())
-                known = found.get(rank)
-                found[rank] = (every, bad) if known is None else (_sum(known[0], every), _sum(known[1], bad))
+            found[rank] = load.plus(found[rank]) if rank in found else load
     return found
+
+
+def _wire_bytes(spec: Spec, group: Group, size_bytes: int) -> float:
+    """Bytes that an all-reduce puts on the wire of each member's NIC; members on one host share the ring's way out."""
+    members = len(group.ranks)
+    local = members // len({spec.node_of(rank) for rank in group.ranks})
+    payload = 2 * (members - 1) / members * size_bytes / local
+    return payload / (spec.gradient_compression if group.kind == "dp" else 1.0) * _PACKET_BYTES / _PAYLOAD_BYTES
 
 
 def _flow(start: Floats, end: Floats, amount: Floats) -> _Flow:
     """Each amount flows evenly from its start to its end."""
+    start, end, amount = start.ravel(), end.ravel(), amount.ravel()
     at = np.concatenate((start, end))
+    if not len(at):
+        return _Flow(at_ns=at, total=at)
     rate = amount / np.maximum(end - start, 1)
-    change = np.concatenate((rate, -rate))
     order = np.argsort(at, kind="stable")
-    at, level = at[order], np.cumsum(change[order])
-    total = np.concatenate(([0.0], np.cumsum(level[:-1] * np.diff(at)))) if len(at) else at
-    return _Flow(at_ns=at, total_bytes=total)
-
-
-def _sum(one: _Flow, other: _Flow) -> _Flow:
-    at = np.union1d(one.at_ns, other.at_ns)
-    return _Flow(at_ns=at, total_bytes=one.bytes_at(at) + other.bytes_at(at))
+    at, level = at[order], np.cumsum(np.concatenate((rate, -rate))[order])
+    return _Flow(at_ns=at, total=np.concatenate(([0.0], np.cumsum(level[:-1] * np.diff(at)))))
 
 
 def _port_rows(
-    spec: Spec, port: Port, instants: Floats, stamps: Ints, traffic: dict[int, tuple[_Flow, _Flow]], rng: np.random.Generator
+    spec: Spec, port: Port, instants: Floats, stamps: Ints, traffic: dict[int, _Load], rng: np.random.Generator
 ) -> Iterator[str]:
-    carried = sum((traffic[rank][0].bytes_at(instants) for rank in port.ranks if rank in traffic), np.zeros(len(instants)))
+    nothing = np.zeros(len(instants))
+    loads = [traffic[rank] for rank in port.ranks if rank in traffic]
+    carried = sum((load.carried.at(instants) for load in loads), nothing)
+    stalled = port.ranks == (spec.stalled_rank,) and port.role in ("host", "hca")
+    corrupted = loads[0].stalled.at(instants) if stalled and spec.stall_kind == "loss" else nothing
+    stops = loads[0].stall_ns.at(instants) / _PAUSE_NS if stalled and spec.stall_kind == "pause" else nothing
     background = np.cumsum(rng.exponential(2_000.0, len(instants)))
-    received = sent = carried + background
-    lost = np.zeros(len(instants))
-    if spec.lossy_rank is not None and port.ranks == (spec.lossy_rank,) and port.role in ("host", "hca"):
-        corrupted = traffic[spec.lossy_rank][1].bytes_at(instants)
-        lost = corrupted / _PACKET_BYTES * _LOSS_RATIO
-        if port.role == "hca":
-            sent = sent + corrupted * _RESENT_RATIO
-        else:
-            received = received + corrupted * _RESENT_RATIO
-    congested = carried if spec.oversubscription > 1 else np.zeros(len(instants))
-    columns = (
-        _nic_counters(received, sent, lost, congested) if port.role == "hca" else _switch_counters(port, received, sent, lost, congested)
+    sample = _Sample(
+        role=port.role,
+        received=carried + background + (corrupted * _RESENT_RATIO if port.role == "host" else 0),
+        sent=carried + background + (corrupted * _RESENT_RATIO if port.role == "hca" else 0),
+        lost=corrupted / _PACKET_BYTES * _LOSS_RATIO,
+        noise=(instants - instants[0]) / 1e9 * _NOISE_PER_S if port.key == noisy_port(spec) else nothing,
+        congested=carried if spec.oversubscription > 1 else nothing,
+        stops=stops,
     )
-    for queue, name, values in columns:
+    for queue, name, values in _nic_counters(sample) if port.role == "hca" else _switch_counters(sample):
         floor = int(rng.integers(10**9, 10**12)) if "OCTETS" in name or "bytes" in name else int(rng.integers(0, 200))
         counts = floor + np.floor(values).astype(np.int64)
         label = f"{port.device},{port.name},{queue},{name}"
         yield from (f"{stamp},{label},{count}\n" for stamp, count in zip(stamps.tolist(), counts.tolist(), strict=True))
 
 
-def _switch_counters(port: Port, received: Floats, sent: Floats, lost: Floats, congested: Floats) -> Iterator[tuple[str, str, Floats]]:
-    """As SONiC names them: a cable's corrupted packets are counted where they come in; a full uplink marks packets and stops the hosts."""
-    marked = congested / _PACKET_BYTES * _MARKED_RATIO if port.role == "up" else np.zeros(len(received))
-    paused = congested / 1e6 * _PAUSES_PER_MB if port.role == "host" else np.zeros(len(received))
-    yield "", "SAI_PORT_STAT_IF_IN_OCTETS", received
-    yield "", "SAI_PORT_STAT_IF_OUT_OCTETS", sent
-    yield "", "SAI_PORT_STAT_IF_IN_UCAST_PKTS", received / _PACKET_BYTES
-    yield "", "SAI_PORT_STAT_IF_OUT_UCAST_PKTS", sent / _PACKET_BYTES
-    yield "", "SAI_PORT_STAT_IF_IN_ERRORS", lost
-    yield "", "SAI_PORT_STAT_IF_OUT_DISCARDS", np.zeros(len(received))
-    yield "", "SAI_PORT_STAT_IF_IN_FEC_NOT_CORRECTABLE_FRAMES", lost
-    yield "", "SAI_PORT_STAT_PFC_3_TX_PKTS", paused
+def _switch_counters(sample: _Sample) -> Iterator[tuple[str, str, Floats]]:
+    """As SONiC names them. Corrupted packets are counted where they come in; a full uplink marks packets, and its leaf stops the hosts."""
+    nothing = np.zeros(len(sample.received))
+    yield "", "SAI_PORT_STAT_IF_IN_OCTETS", sample.received
+    yield "", "SAI_PORT_STAT_IF_OUT_OCTETS", sample.sent
+    yield "", "SAI_PORT_STAT_IF_IN_UCAST_PKTS", sample.received / _PACKET_BYTES
+    yield "", "SAI_PORT_STAT_IF_OUT_UCAST_PKTS", sample.sent / _PACKET_BYTES
+    yield "", "SAI_PORT_STAT_IF_IN_ERRORS", sample.lost + sample.noise
+    yield "", "SAI_PORT_STAT_IF_OUT_DISCARDS", nothing
+    yield "", "SAI_PORT_STAT_IF_IN_FEC_NOT_CORRECTABLE_FRAMES", sample.lost + sample.noise
+    yield "", "SAI_PORT_STAT_PFC_3_RX_PKTS", sample.stops
+    yield "", "SAI_PORT_STAT_PFC_3_TX_PKTS", sample.congested / 1e6 * _PAUSES_PER_MB if sample.role == "host" else nothing
+    marked = sample.congested / _PACKET_BYTES * _MARKED_RATIO if sample.role == "up" else nothing
     yield "3", "SAI_QUEUE_STAT_WRED_ECN_MARKED_PACKETS", marked
 
 
-def _nic_counters(received: Floats, sent: Floats, lost: Floats, congested: Floats) -> Iterator[tuple[str, str, Floats]]:
+def _nic_counters(sample: _Sample) -> Iterator[tuple[str, str, Floats]]:
     """As ethtool and the RDMA statistics of an mlx5 NIC name them. The sender of lost packets is told by its peer and sends again."""
-    yield "", "rx_bytes_phy", received
-    yield "", "tx_bytes_phy", sent
-    yield "", "rx_packets_phy", received / _PACKET_BYTES
-    yield "", "tx_packets_phy", sent / _PACKET_BYTES
-    yield "", "rx_discards_phy", np.zeros(len(received))
-    yield "", "packet_seq_err", lost / 8
-    yield "", "rp_cnp_handled", congested / _PACKET_BYTES * _MARKED_RATIO / 4
+    yield "", "rx_bytes_phy", sample.received
+    yield "", "tx_bytes_phy", sample.sent
+    yield "", "rx_packets_phy", sample.received / _PACKET_BYTES
+    yield "", "tx_packets_phy", sample.sent / _PACKET_BYTES
+    yield "", "rx_discards_phy", np.zeros(len(sample.received))
+    yield "", "rx_prio3_pause", sample.congested / 1e6 * _PAUSES_PER_MB
+    yield "", "tx_prio3_pause", sample.stops
+    yield "", "packet_seq_err", sample.lost / 8
+    yield "", "rp_cnp_handled", sample.congested / _PACKET_BYTES * _MARKED_RATIO / 4

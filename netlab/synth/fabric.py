@@ -7,7 +7,7 @@ from typing import Any
 
 from netlab.synth.spec import Spec
 
-__all__ = ["Cable", "Port", "cables", "lossy_port", "nic_of", "ports", "rank_rows", "uplinks"]
+__all__ = ["Cable", "Port", "cables", "nic_of", "noisy_port", "ports", "rank_rows", "stalled_port", "uplinks"]
 
 #: Ports of each leaf that lead to hosts of other jobs: silent peers of the job's own ports.
 _SPARE_PORTS = 4
@@ -97,16 +97,21 @@ def ports(spec: Spec) -> list[Port]:
     )
 
 
-def lossy_port(spec: Spec) -> str | None:
-    """``leaf/port`` of the cable that corrupts packets: the switch counts them where they come in.
+def stalled_port(spec: Spec) -> str | None:
+    """``leaf/port`` at the stalled NIC: its switch counts the corrupted packets that come in, or the pauses.
 
     >>> from netlab.synth.plants import spec_for
-    >>> lossy_port(spec_for("lossy-link", lossy_rank=5))
+    >>> stalled_port(spec_for("lossy-link", stalled_rank=5))
     'leaf1/Ethernet1'
     """
-    if spec.lossy_rank is None:
+    if spec.stalled_rank is None:
         return None
-    return f"leaf{spec.node_of(spec.lossy_rank)}/Ethernet{spec.local_rank(spec.lossy_rank)}"
+    return f"leaf{spec.node_of(spec.stalled_rank)}/Ethernet{spec.local_rank(spec.stalled_rank)}"
+
+
+def noisy_port(spec: Spec) -> str | None:
+    """``leaf/port`` that counts errors all the time and is on no path of the job."""
+    return f"leaf0/Ethernet{_FIRST_SPARE + 1}" if spec.noisy_port else None
 
 
 def rank_rows(spec: Spec) -> list[tuple[int, str, int, int, str, int, int]]:

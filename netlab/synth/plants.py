@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from netlab.errors import ConfigError
-from netlab.synth.fabric import lossy_port, ports
+from netlab.synth.fabric import ports, stalled_port
 from netlab.synth.spec import MIB, Spec, default_gpus_per_node
 
 __all__ = ["LINK_PLANTS", "PLANTS", "Expectation", "expectation", "spec_for"]
@@ -23,13 +23,14 @@ PLANTS: Mapping[str, str] = {
     "no-overlap": "gradients are averaged only after the whole backward",
     "small-buckets": "gradient buckets of 3 MiB instead of 40 MiB",
     "lossy-link": "one NIC's cable corrupts packets now and then; its transfers stall on retransmission",
+    "slow-receiver": "one host's NIC cannot take its packets now and then and pauses its switch",
     "oversubscribed": "leaf switches have an eighth of their host bandwidth as uplinks",
     "socket-fallback": "NCCL found no RDMA device on one host and talks TCP",
     "old-nccl": "an old NCCL reaches a third of the bus bandwidth, with longer hops",
 }
 
 #: Plants that show in the counters of links; their runs come with counters and cables.
-LINK_PLANTS = ("lossy-link", "oversubscribed")
+LINK_PLANTS = ("lossy-link", "slow-receiver", "oversubscribed")
 _STEPS_OF_LINK_FAULTS = 80
 _FEW_LAYERS: dict[str, Any] = {
     "layers": 2,
@@ -105,7 +106,9 @@ def _faults(healthy: Spec) -> dict[str, Any]:
         case "small-buckets":
             return {"bucket_bytes": 3 * MIB}
         case "lossy-link":
-            return {"lossy_rank": victim, "lossy_step_share": 0.3, "lossy_factor": 10.0}
+            return {"stalled_rank": victim, "stalled_step_share": 0.3, "stall_factor": 10.0}
+        case "slow-receiver":
+            return {"stalled_rank": victim, "stalled_step_share": 0.3, "stall_factor": 8.0, "stall_kind": "pause"}
         case "oversubscribed":
             return {"oversubscription": 8.0}
         case "socket-fallback":
@@ -130,12 +133,13 @@ def expectation(spec: Spec) -> Expectation:
             return Expectation(
                 cause=_cause_of(spec.layer(members)), finding="SLOW_TRANSFER_ELSEWHERE", ranks=members, groups=(_key(members),)
             )
-        case "slow-fabric" | "socket-fallback" | "oversubscribed" | "lossy-link" | "old-nccl":
+        case "slow-fabric" | "socket-fallback" | "oversubscribed" | "lossy-link" | "slow-receiver" | "old-nccl":
             codes = {
                 "slow-fabric": "NETWORK_SHARE",
                 "socket-fallback": "SOCKET_FALLBACK",
                 "oversubscribed": "OVERSUBSCRIBED",
                 "lossy-link": "LINK_ERRORS",
+                "slow-receiver": "PFC_PAUSE",
                 "old-nccl": "OLD_NCCL",
             }
             return Expectation(cause="fabric", finding=codes[spec.plant], ports=_ports(spec), hosts=_hosts(spec))
@@ -146,14 +150,17 @@ def expectation(spec: Spec) -> Expectation:
 
 
 def _ports(spec: Spec) -> tuple[str, ...]:
-    """Ports that a correct analysis names: the one that counts corrupted packets, or all saturated uplinks."""
-    lossy = lossy_port(spec)
-    if lossy is not None:
-        return (lossy,)
+    """Ports that a correct analysis names: the one that counts corrupted packets or pauses, or all saturated uplinks."""
+    stalled = stalled_port(spec)
+    if stalled is not None:
+        return (stalled,)
     return tuple(port.key for port in ports(spec) if port.role == "up") if spec.oversubscription > 1 else ()
 
 
 def _hosts(spec: Spec) -> tuple[str, ...]:
+    """Hosts at fault: all that fell back to sockets, or the one that cannot take its packets."""
+    if spec.stalled_rank is not None and spec.stall_kind == "pause":
+        return (spec.hosts[spec.node_of(spec.stalled_rank)],)
     return spec.hosts if spec.transport == "Socket" else ()
 
 

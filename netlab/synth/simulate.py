@@ -14,7 +14,7 @@ from netlab.intervals import Int64s
 from netlab.synth.program import Op, step_program
 from netlab.synth.spec import Group, Spec
 
-__all__ = ["CALL_NS", "LAUNCH_NS", "Simulation", "host_prelude_ns", "lossy_steps", "simulate", "transfer_ns"]
+__all__ = ["CALL_NS", "LAUNCH_NS", "Simulation", "host_prelude_ns", "simulate", "stalled_steps", "transfer_ns"]
 
 #: A launch call; a small runtime call (event record, wait); from a launch's return to the earliest start of its kernel.
 LAUNCH_NS = 5_000
@@ -172,7 +172,7 @@ def _compute_costs(spec: Spec, program: tuple[Op, ...]) -> Int64s:
 def _transfer_costs(spec: Spec, program: tuple[Op, ...]) -> Int64s:
     """Cost of every collective once its members are there, (steps, operations, ranks); equal for members of one group."""
     result = np.zeros((spec.steps, len(program), spec.ranks), np.int64)
-    lossy = lossy_steps(spec)
+    stalled = stalled_steps(spec)
     for number, kind in enumerate(("world", "tp", "dp")):
         positions = [position for position, op in enumerate(program) if op.group == kind]
         groups = spec.groups_of(kind)
@@ -182,17 +182,17 @@ def _transfer_costs(spec: Spec, program: tuple[Op, ...]) -> Int64s:
         for column, group in enumerate(groups):
             base = np.array([transfer_ns(spec, group, program[position].size_bytes) for position in positions])
             cost = base[None, :] * noise[:, :, column]
-            if spec.lossy_rank in group.ranks and spec.layer(group.ranks) == "inter_node":
-                cost = cost * np.where(lossy, spec.lossy_factor, 1.0)[:, None]
+            if spec.stalled_rank in group.ranks and spec.layer(group.ranks) == "inter_node":
+                cost = cost * np.where(stalled, spec.stall_factor, 1.0)[:, None]
             for rank in group.ranks:
                 result[:, positions, rank] = np.rint(cost).astype(np.int64)
     return result
 
 
-def lossy_steps(spec: Spec) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Steps in which the lossy NIC stalls: the given share of them, at least one; none without such a NIC."""
+def stalled_steps(spec: Spec) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Steps in which the stalled NIC is hit: the given share of them, at least one; none without such a NIC."""
     hit = np.zeros(spec.steps, np.bool_)
-    if spec.lossy_rank is not None:
-        count = min(spec.steps, max(1, round(spec.lossy_step_share * spec.steps)))
+    if spec.stalled_rank is not None:
+        count = min(spec.steps, max(1, round(spec.stalled_step_share * spec.steps)))
         hit[np.random.default_rng([spec.seed, 6]).permutation(spec.steps)[:count]] = True
     return hit

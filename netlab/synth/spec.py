@@ -84,10 +84,14 @@ class Spec:
     straggler_factor: float = 1.0
     slow_group: tuple[int, ...] | None = None
     slow_group_factor: float = 1.0
-    #: Rank whose NIC loses packets, and the share of its steps that this hits.
-    lossy_rank: int | None = None
-    lossy_step_share: float = 0.0
-    lossy_factor: float = 1.0
+    #: Rank whose NIC stalls, the share of its steps that this hits, how much longer its transfers take then, and why: its cable corrupts
+    #: packets ("loss") or the NIC cannot take them and pauses its switch ("pause").
+    stalled_rank: int | None = None
+    stalled_step_share: float = 0.0
+    stall_factor: float = 1.0
+    stall_kind: str = "loss"
+    #: A port of another job's host counts errors all the time, which harms nobody here.
+    noisy_port: bool = False
     #: Capacity of a leaf's host ports over that of its uplinks.
     oversubscription: float = 1.0
     transport: str = "IB"

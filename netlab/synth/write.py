@@ -24,6 +24,8 @@ from netlab.synth.truth import Truth, truth_of
 __all__ = ["TRUTH_NAME", "write_run"]
 
 TRUTH_NAME = "truth.json"
+#: From here on, packing takes longer than it saves.
+_LARGE_BYTES = 4_000_000
 _RANK_COLUMNS = ("rank", "host", "local_rank", "gpu_index", "nic", "nic_port", "rail")
 #: What an operator declares: the rates that are printed on the cables, whatever they carry.
 _RUN_FILE = """[run]
@@ -97,7 +99,8 @@ def write_run(
 
 def _write_trace(folder: Path, simulation: Simulation, rank: int) -> None:
     # No file name and no time in the gzip header: the same seed gives the same bytes.
-    packed = gzip.compress(trace_json(simulation, rank).encode(), compresslevel=9, mtime=0)
+    text = trace_json(simulation, rank).encode()
+    packed = gzip.compress(text, compresslevel=9 if len(text) < _LARGE_BYTES else 5, mtime=0)
     _write_whole(folder / f"rank{rank}.pt.trace.json.gz", packed)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from netlab.synth import simulate, spec_for
 from netlab.synth.counters import counter_csv, device_clocks_ns
-from netlab.synth.fabric import cables, lossy_port, ports
+from netlab.synth.fabric import cables, ports, stalled_port
 from netlab.synth.spec import Spec
 
 
@@ -58,15 +58,15 @@ def test_uplinks_carry_what_host_ports_carry() -> None:
     assert int(growth.filter(number >= 32)["delta"].sum()) == pytest.approx(hosts, rel=1e-3)
 
 
-def test_only_the_lossy_port_counts_errors(lossy: tuple[Spec, pl.DataFrame]) -> None:
+def test_only_the_stalled_port_counts_errors(lossy: tuple[Spec, pl.DataFrame]) -> None:
     spec, growth = lossy
     errors = growth.filter(pl.col("counter") == "SAI_PORT_STAT_IF_IN_ERRORS", pl.col("delta") > 0)
-    assert [f"{row['device']}/{row['port']}" for row in errors.iter_rows(named=True)] == [lossy_port(spec)]
+    assert [f"{row['device']}/{row['port']}" for row in errors.iter_rows(named=True)] == [stalled_port(spec)]
 
 
 def test_healthy_run_counts_no_error_pause_or_mark() -> None:
     growth = _growth(spec_for("none", steps=3))
-    silent = growth.filter(pl.col("counter").str.contains("ERRORS|DISCARDS|FEC|PFC|ECN|seq_err|discards|cnp"))
+    silent = growth.filter(pl.col("counter").str.contains("ERRORS|DISCARDS|FEC|PFC|ECN|seq_err|discards|cnp|pause"))
     assert silent["delta"].sum() == 0
 
 
@@ -76,6 +76,22 @@ def test_saturated_uplinks_mark_packets() -> None:
     assert {f"{row['device']}/{row['port']}" for row in marked.iter_rows(named=True)} == {
         port.key for port in ports(spec) if port.role == "up"
     }
+
+
+def test_a_slow_receiver_pauses_its_switch_and_nobody_counts_errors() -> None:
+    spec = spec_for("slow-receiver", steps=12, seed=4)
+    growth = _growth(spec)
+    paused = growth.filter(pl.col("counter") == "SAI_PORT_STAT_PFC_3_RX_PKTS", pl.col("delta") > 0)
+    assert [f"{row['device']}/{row['port']}" for row in paused.iter_rows(named=True)] == [stalled_port(spec)]
+    assert growth.filter(pl.col("counter").str.contains("ERRORS"))["delta"].sum() == 0
+
+
+def test_a_noisy_port_is_on_no_path_of_the_job() -> None:
+    spec = spec_for("straggler", steps=3, noisy_port=True)
+    errors = _growth(spec).filter(pl.col("counter") == "SAI_PORT_STAT_IF_IN_ERRORS", pl.col("delta") > 0)
+    keys = [f"{row['device']}/{row['port']}" for row in errors.iter_rows(named=True)]
+    assert len(keys) == 1
+    assert not {port.key for port in ports(spec) if port.ranks} & set(keys)
 
 
 def test_counters_never_go_back(lossy: tuple[Spec, pl.DataFrame]) -> None:
