@@ -148,10 +148,14 @@ def few_channels(evidence: Evidence) -> Iterator[Finding]:
     ]  # fmt: skip
     sockets = {c["comm_id"] for c in evidence.connections if c["network"] == "Socket"}
     few = [c for c in few if c["comm_id"] not in sockets]
-    hosts = {e["host"] for e in tight if e["host"]} | {c["host"] for c in few if c["host"]}
+    narrow = [
+        e for e in evidence.of_code("pattern")
+        if (m := re.match(r"channels=(\d+) .*type=NVL/", e["value"] or "")) and int(m[1]) <= 2 and not sockets
+    ]  # fmt: skip
+    hosts = {row["host"] for row in (*tight, *few, *narrow) if row["host"]}
     if not hosts:
         return
-    number = min([c["coll_channels"] for c in few] + [int(e["value"]) for e in tight])
+    number = min([c["coll_channels"] for c in few] + [int(e["value"]) for e in tight] + ([2] if narrow else []))
     channel_lines = [e for e in evidence.of_code("channels") if e["host"] in hosts]
     yield finding(
         "FEW_CHANNELS",
@@ -163,7 +167,7 @@ def few_channels(evidence: Evidence) -> Iterator[Finding]:
         ),
         action="Unset NCCL_MAX_NCHANNELS and NCCL_MAX_CTAS; in virtual machines give the topology (NCCL_TOPO_FILE).",
         source="NCCL user guide, performance; NVIDIA/nccl issue 1453",
-        evidence=[*tight, *channel_lines],
+        evidence=[*tight, *channel_lines, *narrow],
         hosts=hosts,
         cause="intra_node",
     )
@@ -188,6 +192,7 @@ def pcie_distance(evidence: Evidence) -> Iterator[Finding]:
         if kind in _FAR and event["host"]:
             far[event["host"]].append(event)
             kinds.add(kind)
+    levels = {e["host"] for e in evidence.env("NCCL_NET_GDR_LEVEL")}
     best: dict[tuple[str, str], tuple[int, Row]] = {}
     for event in evidence.of_code("gdr_gpu"):
         found = re.search(r"distance=(\d+)", event["value"] or "")
@@ -197,6 +202,10 @@ def pcie_distance(evidence: Evidence) -> Iterator[Finding]:
                 best[key] = int(found[1]), event
     for (host, _), (number, event) in best.items():
         name = _path_name(number, versions.get((host, event["pid"])))
+        beyond = re.search(r"^Disabled distance=(\d+) limit=(\d+)", event["value"] or "")
+        if name is None and beyond and int(beyond[1]) > int(beyond[2]) and host not in levels:
+            # The numbers change with the version, but the default limit is PXB in all of them: what is beyond goes through the CPU.
+            name = "PHB"
         if name in _FAR:
             far[host].append(event)
             kinds.add(name)

@@ -208,6 +208,9 @@ def nic_sets(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
+_SIDE_NIC = re.compile(r"bond|eth|mgmt|stor", re.IGNORECASE)
+
+
 def wrong_hca(evidence: Evidence) -> Iterator[Finding]:
     """A NIC that training traffic should not use: another link layer, a name nobody else has, or a filter that matches nothing."""
     nics = host_nics(evidence)
@@ -238,9 +241,15 @@ def wrong_hca(evidence: Evidence) -> Iterator[Finding]:
 def _strange_names(evidence: Evidence, nics: dict[str, dict[str, str]]) -> Iterator[Finding]:
     """A host that uses a NIC which no other host uses, although it uses as many of them."""
     found = majority({host: frozenset(names) for host, names in nics.items()})
-    if found is None or found[0] is None:
+    if found is None:
         return
     usual, deviating = found
+    if usual is None:
+        # Two hosts that differ: a bond or an Ethernet port is the one for storage or management, InfiniBand the one for training.
+        doubtful = [h for h, links in nics.items() if all(link != "IB" or _SIDE_NIC.search(name) for name, link in links.items())]
+        if len(nics) != 2 or len(doubtful) != 1 or set(nics[doubtful[0]]) <= set().union(*(nics[h] for h in nics if h != doubtful[0])):
+            return
+        deviating, usual = doubtful, frozenset(next(nics[h] for h in nics if h != doubtful[0]))
     for host in deviating:
         extra = sorted(set(nics[host]) - set(usual))
         if extra:

@@ -34,16 +34,16 @@ _LEFTOVERS: dict[str, tuple[tuple[str, ...], str]] = {
     "NCCL_MAX_CTAS": ((), "limits the channels"),
     "NCCL_MAX_NRINGS": ((), "limits the channels"),
     "NCCL_NTHREADS": ((), "fixes the threads of a channel"),
-    "NCCL_BUFFSIZE": ((), "fixes the buffer size"),
     "NCCL_CHECKS_DISABLE": (("0",), "skips checks of arguments"),
     "NCCL_CHECK_POINTERS": (("0",), "checks every pointer"),
     "NCCL_LAUNCH_MODE": ((), "fixes how kernels are launched"),
-    "NCCL_CUMEM_ENABLE": (("1", "-2"), "switches the newer memory allocator off"),
     "NCCL_P2P_LEVEL": (("NVL", "PIX", "PXB", "PHB", "SYS", "1", "2", "3", "4", "5"), "switches P2P off"),
     "NCCL_IGNORE_DISABLED_P2P": (("0",), "hides that an NVLink connection is broken"),
+    "NCCL_MIN_NCHANNELS": ((), "takes more of the GPU than NCCL would"),
+    "NCCL_DEBUG": (("VERSION", "WARN", "INFO", "ABORT"), "writes a line for every step of every transfer"),
     "CUDA_LAUNCH_BLOCKING": (("0",), "makes every launch wait"),
 }
-_MILD = frozenset({"NCCL_NTHREADS", "NCCL_BUFFSIZE", "NCCL_CHECK_POINTERS", "NCCL_CHECKS_DISABLE", "NCCL_LAUNCH_MODE", "NCCL_CUMEM_ENABLE"})
+_MILD = frozenset({"NCCL_NTHREADS", "NCCL_CHECK_POINTERS", "NCCL_CHECKS_DISABLE", "NCCL_LAUNCH_MODE", "NCCL_MIN_NCHANNELS"})
 
 
 def _number(text: str | None) -> tuple[int, ...] | None:
@@ -189,6 +189,9 @@ def env_leftover(evidence: Evidence) -> Iterator[Finding]:
     found: dict[str, list[Row]] = defaultdict(list)
     for event in evidence.of_code("env"):
         name, value = event["key"], (event["value"] or "").strip()
+        # The libfabric plugin itself asks for Simple on EFA, where the other protocols are not safe.
+        if name == "NCCL_PROTO" and value.lower() == "simple" and any(e["host"] == event["host"] for e in evidence.of_code("ofi")):
+            continue
         if name in _LEFTOVERS and value and value.upper() not in _LEFTOVERS[name][0]:
             found[name].append(event)
     strong = {name: rows for name, rows in found.items() if name not in _MILD}

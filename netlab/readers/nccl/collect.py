@@ -22,6 +22,8 @@ __all__ = ["LogCollector"]
 
 _CACHE_LIMIT = 100_000
 _NAMED_TORN = 20
+#: Kinds with a handler for which an equal record changes nothing.
+_SAME_AGAIN = frozenset({"network", "nics", "nics_socket", "version", "virtual_nic"})
 _EVENT_LIMIT = 500_000
 _VERSION = re.compile(r"(?:^|\s)(?P<library>NCCL|RCCL) version ?:? ?(?P<version>\d+\.\d+\.\d+)(?P<rest>\S*)")
 _RCCL_BLOCK = re.compile(r"^(?:HIP version|ROCm version|Hostname|Librccl path) +: ")
@@ -33,14 +35,15 @@ _SOCKET_NIC = re.compile(r"\[(\d+)\]([A-Za-z][\w.@-]*):")
 class LogCollector:
     """Feed it whole lines, then ``finish``. Counts: ``records`` classified, ``unknown`` messages, ``torn`` remains, ``foreign`` lines."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, sink: Sink | None = None) -> None:
         self._source = source
+        self._sink = sink
         self.state = LogState()
         self._splitter = RecordSplitter()
         self._rings = RingLines()
         self._tuning = TuningTable()
         self._topology = TopologyLines()
-        self._operations = Operations()
+        self.operations = Operations()
         self._events: list[EventRow] = []
         self._event_of: dict[tuple[object, ...], EventRow] = {}
         self._cache: dict[str, Message | None] = {}
@@ -49,6 +52,10 @@ class LogCollector:
         self._unknown_lines: list[int] = []
         self._invalid_utf8_line: int | None = None
         self._events_dropped = 0
+        #: Hash of a record to what it was: its event, and the counter that it belongs to.
+        self._last_event: EventRow | None = None
+        self._last_kind: str | None = None
+        self._known: dict[int, tuple[EventRow | None, str]] = {}
         self._handlers: dict[str, Callable[[Process, Record, Message], None]] = {
             "init": self._init,
             "layout": self._layout,
@@ -81,13 +88,7 @@ class LogCollector:
 
     def feed(self, data: bytes) -> None:
         """Take whole lines."""
-        try:
-            text = data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            text = data.decode("utf-8", "replace")
-            if self._invalid_utf8_line is None:
-                self._invalid_utf8_line = self.lines + 1 + data.count(b"\n", 0, error.start)
-        lines = [clean(line) for line in text.removesuffix("\n").split("\n")]
+        lines = [clean(line) for line in self.decode(data, self.lines + 1).removesuffix("\n").split("\n")]
         for line in lines:
             if " NCCL " in line:
                 self._splitter.learn(line)
@@ -96,6 +97,71 @@ class LogCollector:
             whole = self._splitter.glue(line)
             if whole and not whole.isspace():
                 self._line(whole, self.lines)
+
+    def decode(self, data: bytes, line: int) -> str:
+        """Text of some bytes that begin in a line; bytes that are no UTF-8 are replaced and the first such line is remembered."""
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            if self._invalid_utf8_line is None:
+                self._invalid_utf8_line = line + data.count(b"\n", 0, error.start)
+            return data.decode("utf-8", "replace")
+
+    def learn(self, text: str) -> None:
+        """Remember the host of a line."""
+        self._splitter.learn(text)
+
+    def line(self, text: str, number: int, digest: int = 0) -> None:
+        """Take one line; ``digest`` is the hash of its record, by which the next equal one is only counted."""
+        whole = self._splitter.glue(clean(text))
+        if not whole or whole.isspace():
+            return
+        before = (self.records, self.unknown, self.torn, self.foreign)
+        self._forget_last()
+        self._line(whole, number)
+        after = (self.records, self.unknown, self.torn, self.foreign)
+        changed = [name for name, a, b in zip(("records", "unknown", "torn", "foreign"), before, after, strict=True) if a != b]
+        repeatable = self._last_kind is None or self._last_kind not in self._handlers or self._last_kind in _SAME_AGAIN
+        if digest and len(changed) == 1 and changed[0] != "torn" and repeatable:
+            if len(self._known) > _CACHE_LIMIT:
+                self._known.clear()
+            self._known[digest] = (self._last_event, changed[0])
+
+    def _forget_last(self) -> None:
+        self._last_event, self._last_kind = None, None
+
+    def knows(self, digest: int) -> bool:
+        """Whether a record was met before and only needs to be counted."""
+        return digest in self._known
+
+    def count_known(self, digest: int, count: int) -> bool:
+        """Count a record that was met before; False if it was not."""
+        known = self._known.get(digest)
+        if known is None:
+            return False
+        event, counter = known
+        setattr(self, counter, getattr(self, counter) + count)
+        if event is not None:
+            event.count += count
+        return True
+
+    def owner_of_call(self, host: str, pid: int, pointer: str, nranks: int, line: int) -> int:
+        """The number of the communicator of a COLL line in ``operations``."""
+        owner = self.state.pointer(self.state.process(host.split(".")[0], pid), pointer, line)
+        owner.nranks = owner.nranks or nranks
+        if owner.first_operation is None:
+            owner.first_operation = line
+        return self.operations.communicator(owner)
+
+    def feed_large(self, data: bytes) -> None:
+        """The same for a piece of a large log: COLL lines are read by compiled code, and equal records are looked at once."""
+        from netlab.readers.nccl.bulk import feed_large
+
+        if not feed_large(self, data):
+            self.feed(data)
+        if self._sink is not None:
+            for frame in self.operations.ready(self._source):
+                self._sink.write("logged_operations", frame)
 
     def _line(self, text: str, number: int) -> None:
         found = False
@@ -142,6 +208,7 @@ class LogCollector:
             rank = prefix_rank(record.prefix)
             if rank is not None:
                 process.prefix_ranks[rank] += 1
+        self._last_kind = message.kind if message is not None else None
         if message is not None:
             handler = self._handlers.get(message.kind)
             if handler is not None:
@@ -177,6 +244,7 @@ class LogCollector:
         single = level not in ("INFO", "TRACE")
         identity = (id(process), rank, level, code, key, value)
         known = None if single else self._event_of.get(identity)
+        self._last_event = known
         if known is not None:
             known.count += 1
         elif len(self._events) >= _EVENT_LIMIT:
@@ -186,7 +254,7 @@ class LogCollector:
                 process, rank, level, code, key, value, mask_text(text), line, timestamp_ns(prefix or text) if single or prefix else None
             )
             self._events.append(row)
-            self._event_of[identity] = row
+            self._event_of[identity] = self._last_event = row
 
     def _watchdog(self, text: str, number: int) -> bool:
         event = watchdog_event(text)
@@ -200,7 +268,7 @@ class LogCollector:
     # -- one method per kind of message that is more than an event
 
     def _init(self, process: Process, record: Record, message: Message) -> None:
-        self.state.init(process, record.tid, record.line, message.parts)
+        self.state.init(process, record.tid, record.line, message.parts, timestamp_ns(record.prefix) if record.prefix else None)
 
     def _layout(self, process: Process, record: Record, message: Message) -> None:
         found = self.state.pointer(process, message.parts["comm"] or "", record.line)
@@ -257,7 +325,7 @@ class LogCollector:
         if owner.first_operation is None:
             owner.first_operation = record.line
         owner.nranks = owner.nranks or int(message.parts["nranks"] or 0)
-        self._operations.add(owner, message.parts, record.line)
+        self.operations.add(owner, message.parts, record.line)
 
     def _edges(self, process: Process, record: Record, message: Message) -> None:
         pointer = message.parts.get("comm")
@@ -275,6 +343,9 @@ class LogCollector:
     def finish(self, sink: Sink) -> None:
         """Settle identities and write the tables."""
         self.state.finish()
+        for row in self._events:
+            if row.code == "version" and row.process is None:
+                row.process = self.state.speaker_of_line.get(row.line)
         sink.write("communicators", communicator_rows(self.state, self._source))
         sink.write("connections", connection_rows(self.state, self._source))
         sink.write("nccl_events", event_rows(self._events, self._source))
@@ -282,7 +353,7 @@ class LogCollector:
         sink.write("tuning_predictions", self._tuning.frame(self._source))
         for name, frame in self._topology.frames(self._source).items():
             sink.write(name, frame)
-        for frame in self._operations.frames(self._source):
+        for frame in self.operations.frames(self._source):
             sink.write("logged_operations", frame)
 
     def facts(self) -> dict[str, object]:

@@ -25,12 +25,24 @@ _OTHER_SIGNS = re.compile(
 )
 
 
-def collect_log(path: Path, source: str) -> tuple[LogCollector, list[Issue]]:
-    """Read every record of a text file; the issues are those of its compression."""
-    collector = LogCollector(source)
+#: The head of a log (versions, first records) is read line by line; pieces from this size on pay for compiled code.
+_HEAD_BYTES = 65_536
+_LARGE_BYTES = 2 << 20
+
+
+def collect_log(path: Path, source: str, sink: Sink | None = None, large_bytes: int = _LARGE_BYTES) -> tuple[LogCollector, list[Issue]]:
+    """Read every record of a text file; the issues are those of its compression. Calls may go to the sink while reading."""
+    collector = LogCollector(source, sink)
     chunks = LineChunks(path)
-    for data in chunks:
-        collector.feed(data)
+    for number, data in enumerate(chunks):
+        cut = data.find(b"\n", _HEAD_BYTES) + 1 if number == 0 else 0
+        head, rest = data[:cut], data[cut:]
+        if head or not rest:
+            collector.feed(head)
+        if len(rest) >= large_bytes:
+            collector.feed_large(rest)
+        elif rest:
+            collector.feed(rest)
     issues = []
     if chunks.damage is not None:
         message = f"{source}: {chunks.damage.message}; the records before that are kept."
@@ -63,7 +75,7 @@ class LogReader:
         ParseError
             If there is no NCCL record at all.
         """
-        collector, issues = collect_log(path, source)
+        collector, issues = collect_log(path, source, sink)
         if not collector.records:
             raise ParseError(f"NO_RECORDS: {source} holds no NCCL record; set NCCL_DEBUG=INFO and record it again.")
         collector.finish(sink)

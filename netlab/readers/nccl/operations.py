@@ -1,35 +1,57 @@
-"""COLL lines in columns: millions of them fit in memory, and identities are put in once the file has been read."""
+"""COLL lines in columns: millions of them fit in memory, and identities are put in once they are known."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from netlab.readers.nccl.names import buffer_bytes, dtype_name, dtype_size, op_name
+from netlab.readers.nccl.names import DTYPES, dtype_name, op_name
 from netlab.readers.nccl.state import Communicator
 from netlab.schema import TABLES
 
-__all__ = ["OPERATION_FIELDS", "Operations"]
+__all__ = ["Operations"]
 
-#: Numbers kept per call: communicator, function, opCount, count, data type, root, stream, line. -1 stands for none.
-OPERATION_FIELDS = 8
-_PART_ROWS = 400_000
+_PART_ROWS = 200_000
+#: Operations whose message is the buffer of all ranks together, while the call counts one rank's part.
+_WHOLE = frozenset({"all_gather", "reduce_scatter", "all_to_all", "gather", "scatter"})
+
+Ints = NDArray[np.int64]
+
+
+class _Block(NamedTuple):
+    """Numbers of calls; ``stream`` -1 stands for none."""
+
+    owner: NDArray[np.int32]
+    function: NDArray[np.int16]
+    seq: Ints
+    elements: Ints
+    dtype: NDArray[np.int16]
+    root: NDArray[np.int32]
+    stream: Ints
+    line: Ints
 
 
 class Operations:
     """The calls of a file."""
 
     def __init__(self) -> None:
-        self._blocks: list[np.ndarray[tuple[int, int], np.dtype[np.int64]]] = []
+        self._blocks: list[_Block] = []
         self._rows: list[tuple[int, ...]] = []
-        self._communicators: dict[int, tuple[int, Communicator]] = {}
+        self._owners: list[Communicator] = []
+        self._number: dict[int, int] = {}
         self._functions: dict[str, int] = {}
 
     def communicator(self, owner: Communicator) -> int:
         """The number that stands for a communicator."""
-        return self._communicators.setdefault(id(owner), (len(self._communicators), owner))[0]
+        number = self._number.get(id(owner))
+        if number is None:
+            number = self._number[id(owner)] = len(self._owners)
+            self._owners.append(owner)
+        return number
 
     def function(self, name: str) -> int:
         """The number that stands for a function's name."""
@@ -38,59 +60,62 @@ class Operations:
     def add(self, owner: Communicator, parts: dict[str, str | None], line: int) -> None:
         """One call."""
         stream = parts["stream"] or ""
-        self._rows.append((
-            self.communicator(owner), self.function(parts["function"] or ""), int(parts["seq"] or "0", 16), int(parts["count"] or 0),
-            int(parts["dtype"] or 0), int(parts["root"] or 0), int(stream, 16) if stream.startswith("0x") else -1, line,
-        ))  # fmt: skip
+        numbers = (parts["seq"] or "0", parts["count"] or "0", parts["dtype"] or "0", parts["root"] or "0")
+        seq, count, dtype, root = int(numbers[0], 16), int(numbers[1]), int(numbers[2]), int(numbers[3])
+        where = int(stream, 16) if stream.startswith("0x") else -1
+        self._rows.append((self.communicator(owner), self.function(parts["function"] or ""), seq, count, dtype, root, where, line))
         if len(self._rows) >= _PART_ROWS:
             self._seal()
 
-    def add_block(self, block: np.ndarray[tuple[int, int], np.dtype[np.int64]]) -> None:
-        """Many calls as rows of numbers in the order of ``OPERATION_FIELDS``."""
+    def add_columns(self, owner: Ints, function: Ints, seq: Ints, count: Ints, dtype: Ints, root: Ints, stream: Ints, line: Ints) -> None:
+        """Many calls, in order."""
         self._seal()
-        self._blocks.append(block)
+        narrow = (owner.astype(np.int32), function.astype(np.int16), dtype.astype(np.int16), root.astype(np.int32))
+        self._blocks.append(_Block(narrow[0], narrow[1], seq.copy(), count.copy(), narrow[2], narrow[3], stream.copy(), line))
 
     def _seal(self) -> None:
         if self._rows:
-            self._blocks.append(np.array(self._rows, dtype=np.int64))
-            self._rows = []
+            rows, self._rows = np.array(self._rows, dtype=np.int64), []
+            self.add_columns(*(rows[:, i] for i in range(rows.shape[1])))
+
+    def ready(self, source: str) -> Iterator[pl.DataFrame]:
+        """Full parts, once every communicator in sight has printed its id; then nothing that comes later can change a row."""
+        if sum(len(block.line) for block in self._blocks) >= _PART_ROWS and all(o.unique_id and o.rank is not None for o in self._owners):
+            yield from self.frames(source)
 
     def frames(self, source: str) -> Iterator[pl.DataFrame]:
-        """``logged_operations``, in parts."""
+        """``logged_operations``, in parts; what was handed out is forgotten."""
         self._seal()
-        owners = [owner for _, owner in self._communicators.values()]
-        names = [op_name(name) for name in self._functions]
         while self._blocks:
-            block = self._blocks.pop(0)
-            for start in range(0, len(block), _PART_ROWS):
-                yield self._frame(block[start : start + _PART_ROWS], owners, names, source)
+            taken: list[_Block] = []
+            while self._blocks and sum(len(block.line) for block in taken) < _PART_ROWS:
+                taken.append(self._blocks.pop(0))
+            yield self._frame(_Block(*(np.concatenate(column) for column in zip(*taken, strict=True))), source)
 
-    def _frame(
-        self, block: np.ndarray[tuple[int, int], np.dtype[np.int64]], owners: list[Communicator], names: list[str], source: str
-    ) -> pl.DataFrame:
-        owner, function, seq, count, dtype, root, stream, line = (block[:, i] for i in range(OPERATION_FIELDS))
-
-        def of(values: list[object], index: np.ndarray[tuple[int], np.dtype[np.int64]], kind: type[pl.DataType] | pl.DataType) -> pl.Series:
-            return pl.Series(values, dtype=kind)[index] if values else pl.Series([], dtype=kind)
-
-        types = np.unique(dtype)
-        place = np.searchsorted(types, dtype)
-        shapes, inverse = np.unique(np.column_stack((owner, function, dtype, count)), axis=0, return_inverse=True)
-        sizes: list[object] = [buffer_bytes(names[f], int(n), dtype_size(int(d)), owners[o].nranks) for o, f, d, n in shapes.tolist()]
-        streams, stream_place = np.unique(stream, return_inverse=True)
+    def _frame(self, block: _Block, source: str) -> pl.DataFrame:
+        names = [op_name(name) for name in self._functions]
+        ids = [owner.unique_id or owner.comm_id for owner in self._owners]
+        sizes = np.array([DTYPES[code][1] if code in DTYPES else 0 for code in range(256)])
+        size = np.where((block.dtype >= 0) & (block.dtype < 256), sizes[block.dtype.clip(0, 255)], 0)
+        nranks = np.array([owner.nranks or 0 for owner in self._owners])[block.owner]
+        factor = np.where(np.array([name in _WHOLE for name in names])[block.function], nranks, 1)
+        sent = block.elements * size * factor
+        types = [dtype_name(code) for code in range(256)]
+        streams, place = np.unique(block.stream, return_inverse=True)
         frame = pl.DataFrame({
-            "comm_id": of([o.comm_id for o in owners], owner, pl.String),
-            "host": of([o.process.host for o in owners], owner, pl.String),
-            "pid": of([o.process.pid for o in owners], owner, pl.Int64),
-            "rank": of([o.rank for o in owners], owner, pl.Int64),
-            "op": of(list(names), function, pl.String),
-            "seq": seq,
-            "count": count,
-            "dtype": of([dtype_name(int(t)) for t in types], place, pl.String),
-            "bytes": of(sizes, inverse.reshape(-1), pl.Int64),
-            "root": root,
-            "stream": of([None if s < 0 else hex(s) for s in streams.tolist()], stream_place.reshape(-1), pl.String),
-            "source": pl.Series([source]).new_from_index(0, len(block)),
-            "line": line,
+            "comm_id": pl.Series(ids, dtype=pl.String)[block.owner],
+            "host": pl.Series([owner.process.host for owner in self._owners], dtype=pl.String)[block.owner],
+            "pid": np.array([owner.process.pid for owner in self._owners])[block.owner],
+            "rank": pl.Series([owner.rank for owner in self._owners], dtype=pl.Int64)[block.owner],
+            "op": pl.Series(names, dtype=pl.String)[block.function],
+            "seq": block.seq,
+            "count": block.elements,
+            "dtype": pl.Series(types, dtype=pl.String)[block.dtype.clip(0, 255)],
+            "bytes": pl.Series(sent).set(pl.Series((size == 0) | (factor == 0)), None),
+            "root": block.root,
+            "stream": pl.Series([None if s < 0 else hex(s) for s in streams.tolist()], dtype=pl.String)[place.reshape(-1)],
+            "source": pl.Series([source]).new_from_index(0, len(block.line)),
+            "line": block.line,
         })  # fmt: skip
-        return TABLES["logged_operations"].conform(frame)
+        # Already in the order of lines: no sorting of millions of rows.
+        return frame.select(pl.col(name).cast(dtype) for name, dtype in TABLES["logged_operations"].schema.items())

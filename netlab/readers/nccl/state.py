@@ -34,12 +34,14 @@ class Communicator:
     nvls_channels: int | None = None
     p2p_channels: int | None = None
     started: bool = False
+    started_ns: int | None = None
     complete: bool = False
     ended: bool = False
     first_operation: int | None = None
     #: Filled when the whole file has been read.
     comm_id: str | None = None
     global_rank: int | None = None
+    is_world: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -78,7 +80,9 @@ class LogState:
     def __init__(self) -> None:
         self.processes: dict[tuple[str | None, int], Process] = {}
         self.connections: list[Connection] = []
-        self._waiting_versions: list[str] = []
+        self._waiting_versions: list[tuple[str, int]] = []
+        #: Line of a version without a header to the process that printed it.
+        self.speaker_of_line: dict[int, Process] = {}
         self.versions: dict[str, int] = {}
 
     def process(self, host: str | None, pid: int) -> Process:
@@ -87,7 +91,8 @@ class LogState:
         if found is None:
             found = self.processes[host, pid] = Process(host, pid)
         if self._waiting_versions and found.version is None:
-            found.version = self._waiting_versions.pop()
+            found.version, line = self._waiting_versions.pop()
+            self.speaker_of_line[line] = found
             self._waiting_versions.clear()
         return found
 
@@ -97,10 +102,10 @@ class LogState:
         if process is not None:
             process.version = process.version or version
         else:
-            self._waiting_versions.append(version)
+            self._waiting_versions.append((version, line))
 
-    def init(self, process: Process, tid: int, line: int, parts: dict[str, str | None]) -> Communicator:
-        """An Init, Destroy or Abort line."""
+    def init(self, process: Process, tid: int, line: int, parts: dict[str, str | None], ts_ns: int | None = None) -> Communicator:
+        """An Init, Destroy or Abort line; with time stamps, START to COMPLETE is the time of the initialisation."""
         pointer, what = parts["comm"] or "", parts["what"] or ""
         found = process.by_pointer.get(pointer)
         unique = parts["id"]
@@ -116,10 +121,12 @@ class LogState:
             process.communicators.append(found)
         _fill(found, parts)
         if what == "Init START":
-            found.started = True
+            found.started, found.started_ns = True, ts_ns
             process.open_by_thread[tid] = found
         elif what == "Init COMPLETE":
             found.complete = True
+            if found.init_ms is None and ts_ns is not None and found.started_ns is not None and ts_ns >= found.started_ns:
+                found.init_ms = (ts_ns - found.started_ns) / 1e6
             process.open_by_thread.pop(tid, None)
             for connection in reversed(self.connections):
                 if connection.process is not process or connection.tid != tid or connection.communicator is not None:
@@ -145,10 +152,15 @@ class LogState:
     def finish(self) -> None:
         """Settle identities once the whole file has been read."""
         communicators = [c for process in self.processes.values() for c in process.communicators]
-        if len(self.versions) == 1:
-            only = next(iter(self.versions))
-            for process in self.processes.values():
-                process.version = process.version or only
+        of_host: dict[str | None, set[str]] = defaultdict(set)
+        for process in self.processes.values():
+            if process.version:
+                of_host[process.host].add(process.version)
+        for process in self.processes.values():
+            # One process of a job or of a host prints the version for all.
+            told = of_host[process.host] or set(self.versions)
+            if process.version is None and len(told) == 1 and (of_host[process.host] or len(self.versions) == 1):
+                process.version = next(iter(told))
         _name(communicators)
         _place(list(self.processes.values()), communicators)
         for connection in self.connections:
@@ -214,6 +226,10 @@ def _place(processes: list[Process], communicators: list[Communicator]) -> None:
             communicator.global_rank = (
                 communicator.rank if communicator.nranks == world and process.global_rank is None else process.global_rank
             )
+    for communicator in communicators:
+        communicator.is_world = (
+            communicator.nranks == world and communicator.rank is not None and communicator.rank == communicator.global_rank
+        )
     counts = Counter(c.global_rank for c in {(c.global_rank, c.process.host, c.process.pid): c for c in communicators}.values())
     for communicator in communicators:
         if counts[communicator.global_rank] > 1:

@@ -127,6 +127,11 @@ def connection_rows(state: LogState, source: str) -> pl.DataFrame:
         "line",
     ]
     globals_of = {(c.comm_id, c.rank): c.global_rank for process in state.processes.values() for c in process.communicators}
+    # In the world communicator ranks are global, also those of processes that this file does not show.
+    worlds = {c.comm_id: c.nranks or 0 for process in state.processes.values() for c in process.communicators if c.is_world}
+    for comm_id, nranks in worlds.items():
+        for rank in range(nranks):
+            globals_of.setdefault((comm_id, rank), rank)
     host_nics: dict[str | None, Process] = {}
     for process in state.processes.values():
         if process.ib_nics or process.socket_nics:
