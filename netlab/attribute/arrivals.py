@@ -37,12 +37,16 @@ def instances(collectives: pl.DataFrame) -> pl.DataFrame:
         Arrival of the member before the last; null with one member.
     ``first_rank``, ``last_rank``
         Null unless measured, and where two members arrive within the clock error of each other: nobody can be called last there.
+    ``late_ranks``, ``late_rank``
+        Members that arrive within the clock error of the last, and the last of them (lowest rank of a tie), whose delay stands for
+        theirs; null unless measured, and where all arrive together.
     ``transfer_ns``
         Last end minus last arrival; where bounded, transfer is at most this; null where unknown.
     ``wait_ns``
         Sum of the members' waits; null where unknown.
     ``excess_ns``, ``lateness_ns``
-        How much later the last member arrives than the one before it, and than the median of all others.
+        How much later the last member arrives than the one before it, and than the median of those in the earlier half of the time
+        between first and last arrival: a group that is held up together is not compared with itself.
 
     Examples
     --------
@@ -55,7 +59,7 @@ def instances(collectives: pl.DataFrame) -> pl.DataFrame:
     (0, 1, 2, 8, 8)
     """
     quality = pl.col("split").replace_strict({name: place for place, name in enumerate(QUALITY)}, return_dtype=pl.Int8)
-    by_start = pl.col("start_ns").sort()
+    by_start, since = pl.col("start_ns").sort(), pl.col("start_ns") - pl.col("start_ns").min()
     rows = (
         collectives.lazy()
         .group_by("instance")
@@ -72,9 +76,11 @@ def instances(collectives: pl.DataFrame) -> pl.DataFrame:
             last_end_ns=pl.col("end_ns").max(),
             first_rank=pl.col("rank").sort_by("start_ns", "rank").first(),
             last_rank=pl.col("rank").sort_by("start_ns", "rank").last(),
+            late_rank=pl.col("rank").sort_by(-pl.col("start_ns"), "rank").first(),
+            late_ranks=pl.col("rank").filter(pl.col("start_ns") >= pl.col("start_ns").max() - pl.col("error_ns").fill_null(0)).sort(),
             waits=pl.col("wait_ns").sum(),
             # Relative to the first arrival, because a median is a float and an instant of today has more digits than one.
-            others_ns=(pl.col("start_ns") - pl.col("start_ns").min()).sort().slice(0, pl.len() - 1).median(),
+            early_ns=since.filter(2 * since <= since.max()).median(),
         )
         .sort("instance")
         .with_columns(split=pl.col("quality").replace_strict(dict(enumerate(QUALITY)), return_dtype=pl.String))
@@ -83,14 +89,17 @@ def instances(collectives: pl.DataFrame) -> pl.DataFrame:
     measured, unknown = pl.col("split") == "measured", pl.col("split") == "unknown"
     error = pl.col("error_ns").fill_null(0)
     excess = pl.col("last_start_ns") - pl.col("second_start_ns")
+    apart = pl.col("last_start_ns") - pl.col("first_start_ns") > error
     return rows.with_columns(
         first_rank=pl.when(measured & (pl.col("next_start_ns") - pl.col("first_start_ns") > error)).then("first_rank"),
         last_rank=pl.when(measured & (excess > error)).then("last_rank"),
+        late_rank=pl.when(measured & apart).then("late_rank"),
+        late_ranks=pl.when(measured & apart).then("late_ranks"),
         excess_ns=pl.when(measured).then(excess),
-        lateness_ns=pl.when(measured).then((pl.col("last_start_ns") - pl.col("first_start_ns") - pl.col("others_ns")).cast(pl.Int64)),
+        lateness_ns=pl.when(measured).then((pl.col("last_start_ns") - pl.col("first_start_ns") - pl.col("early_ns")).cast(pl.Int64)),
         transfer_ns=pl.when(~unknown).then((pl.col("last_end_ns") - pl.col("last_start_ns")).clip(lower_bound=0)),
         wait_ns=pl.when(~unknown).then("waits"),
-    ).drop("quality", "next_start_ns", "waits", "others_ns")
+    ).drop("quality", "next_start_ns", "waits", "early_ns")
 
 
 def instance_rows(found: pl.DataFrame, collectives: pl.DataFrame, *, limit: int = 200, origin_ns: int = 0) -> list[dict[str, Any]]:

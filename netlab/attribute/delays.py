@@ -48,7 +48,7 @@ def delays(
     p2p: pl.DataFrame,
     inputs: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """What delayed the last member of every measured instance that has one.
+    """What delayed the last member of every measured instance whose members do not arrive together.
 
     Parameters
     ----------
@@ -65,11 +65,12 @@ def delays(
     -------
     One row per instance, sorted by it:
 
-    ``instance, last_rank, wait_ns``
-        The instance, its last member, and the waits of the others beyond the clock error.
+    ``instance, late_rank, wait_ns``
+        The instance, its last member (lowest of those that arrive within the clock error of each other), and the waits of the others
+        beyond that error.
     ``delayed_by``
         compute, host, input, transfer, wait or communication (of instances with unseen members): the class in which the last member spent
-        more than the median of the others; null if in none.
+        more than the median of the members that came early; null if in none.
     ``cause``
         After following waits: ``straggler`` (compute, host or input of one rank), ``schedule`` (a message that waited for its sender's
         normal compute), ``transfer`` or ``unknown``.
@@ -93,10 +94,10 @@ def delays(
     ...     "rank": [0, 1], "activity": [0, 1], "kind": ["compute"] * 2, "name": ["gemm"] * 2, "start_ns": [0, 0], "end_ns": [8, 16],
     ...     "window": [0, 0]}))
     >>> found = delays(instances(members), exposed_members(members, kernels), members, kernels, STEPS.empty(), P2P.empty())
-    >>> found.select("last_rank", "wait_ns", "delayed_by", "cause").row(0)
+    >>> found.select("late_rank", "wait_ns", "delayed_by", "cause").row(0)
     (1, 8, 'compute', 'straggler')
     """
-    late = found.filter(pl.col("last_rank").is_not_null() & (pl.col("wait_ns") > 0)).sort("instance")
+    late = found.filter(pl.col("late_rank").is_not_null() & (pl.col("wait_ns") > 0)).sort("instance")
     if not late.height:
         return _empty()
     late = late.with_columns(stretch_ns=stretch_starts(late, found, exposed, collectives, activities, steps))
@@ -121,16 +122,18 @@ def delayed_activities(found: pl.DataFrame, collectives: pl.DataFrame) -> pl.Ser
 
 
 def _empty() -> pl.DataFrame:
-    schema = {"instance": pl.Int64, "last_rank": pl.Int32, "wait_ns": pl.Int64, "delayed_by": pl.String, "cause": pl.String}
+    schema = {"instance": pl.Int64, "late_rank": pl.Int32, "wait_ns": pl.Int64, "delayed_by": pl.String, "cause": pl.String}
     more = {"root_instance": pl.Int64, "root_rank": pl.Int32, "root_by": pl.String, "culprit": pl.Int64}
     return pl.DataFrame(schema=schema | more)
 
 
 def _by_difference(late: pl.DataFrame, spent: pl.DataFrame) -> pl.DataFrame:
-    """What the last member spent beyond the median of the others, per class; the largest names the delay."""
-    lasts = pl.col("rank") == pl.col("last_rank")
+    """What the last member spent beyond the median of those that came early, per class; the largest names the delay."""
+    lasts = pl.col("rank") == pl.col("late_rank")
     own = late.select("instance").join(spent.filter(lasts), on="instance", how="left", maintain_order="left")
-    others = spent.filter(~lasts).group_by("instance").agg(pl.col(*CLASSES).median())
+    # Members that were held up together are not compared with each other: the early half of the arrivals is the measure.
+    early = 2 * pl.col("since_ns") <= pl.col("since_ns").max().over("instance")
+    others = spent.filter(early).group_by("instance").agg(pl.col(*CLASSES).median())
     others = late.select("instance").join(others, on="instance", how="left", maintain_order="left")
     more = np.stack([own[name].to_numpy() - others[name].to_numpy() for name in CLASSES], axis=1)
     most = more.argmax(axis=1)
@@ -143,8 +146,8 @@ def _by_difference(late: pl.DataFrame, spent: pl.DataFrame) -> pl.DataFrame:
 def _normal(late: pl.DataFrame) -> pl.Series:
     """Whether the compute of a message's last member is what it usually is before messages of this pair."""
     usual = late.select(
-        median=pl.col("own_compute").median().over("group", "last_rank", "message"),
-        samples=pl.len().over("group", "last_rank", "message"),
+        median=pl.col("own_compute").median().over("group", "late_rank", "message"),
+        samples=pl.len().over("group", "late_rank", "message"),
     )
     return (late["own_compute"] <= NORMAL_COMPUTE * usual["median"]) | (usual["samples"] <= NORMAL_SAMPLES)
 
@@ -169,7 +172,7 @@ def _follow(late: pl.DataFrame, collectives: pl.DataFrame, exposed: pl.DataFrame
     broken = follows & ~earlier
     while not np.array_equal(parent[parent], parent):
         parent = parent[parent]
-    message, normal, last = late["message"].to_numpy(), late["normal"].to_numpy(), late["last_rank"].to_numpy()
+    message, normal, last = late["message"].to_numpy(), late["normal"].to_numpy(), late["late_rank"].to_numpy()
     number = late["instance"].to_numpy()
     kinds = []
     for root in parent:
@@ -183,7 +186,7 @@ def _follow(late: pl.DataFrame, collectives: pl.DataFrame, exposed: pl.DataFrame
     return pl.DataFrame(
         {
             "instance": late["instance"],
-            "last_rank": late["last_rank"],
+            "late_rank": late["late_rank"],
             "wait_ns": late["beyond"],
             "delayed_by": late["delayed_by"],
             "cause": kinds,
@@ -220,7 +223,7 @@ def _places(rows: pl.DataFrame, asked: pl.DataFrame) -> tuple[Int64s, Int64s]:
     origin = min(int(rows["start_ns"].min()), int(asked["stretch_ns"].min()))  # type: ignore[arg-type]
     span = max(int(rows["start_ns"].max()), int(asked["last_start_ns"].max())) - origin + 2  # type: ignore[arg-type]
     key = rows["rank"].cast(pl.Int64).to_numpy() * span + rows["start_ns"].to_numpy() - origin
-    lane = asked["last_rank"].cast(pl.Int64).to_numpy() * span - origin
+    lane = asked["late_rank"].cast(pl.Int64).to_numpy() * span - origin
     return np.searchsorted(key, lane + asked["stretch_ns"].to_numpy()), np.searchsorted(
         key, lane + asked["last_start_ns"].to_numpy(), "right"
     )

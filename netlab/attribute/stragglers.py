@@ -71,12 +71,13 @@ def stragglers(found: pl.DataFrame, collectives: pl.DataFrame, delays: pl.DataFr
         variance=(chance * (1 - chance)).sum(),
         sizes=pl.col("members"),
     )
-    late = delays.join(inside.select("instance", "excess_ns", "first_start_ns", "second_start_ns"), on="instance")
+    late = delays.join(inside.select("instance", "last_rank", "excess_ns", "first_start_ns", "second_start_ns"), on="instance")
     by_root = pl.when(pl.col("cause") != "unknown").then("root_by")
     late = late.with_columns(reason=by_root, spread_ns=pl.col("second_start_ns") - pl.col("first_start_ns"))
     clear = (pl.col("excess_ns") > CLEAR_SPREADS * pl.col("spread_ns")).any()
-    last = late.group_by(rank="last_rank").agg(last_count=pl.len(), caused_wait_ns=pl.col("wait_ns").sum(), clear=clear)
-    reasons = late.filter(pl.col("reason").is_not_null()).group_by("last_rank", "reason").agg(pl.col("wait_ns").sum())
+    alone = late.filter(pl.col("last_rank").is_not_null())
+    last = alone.group_by(rank="last_rank").agg(last_count=pl.len(), caused_wait_ns=pl.col("wait_ns").sum(), clear=clear)
+    reasons = alone.filter(pl.col("reason").is_not_null()).group_by("last_rank", "reason").agg(pl.col("wait_ns").sum())
     reasons = (
         reasons.sort("wait_ns", "reason", descending=[True, False]).group_by(rank="last_rank").agg(delayed_by=pl.col("reason").first())
     )

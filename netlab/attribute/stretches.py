@@ -103,7 +103,7 @@ def members_since(late: pl.DataFrame, collectives: pl.DataFrame, activities: pl.
     Parameters
     ----------
     late
-        Instances with ``last_rank`` and ``stretch_ns``.
+        Instances with ``late_rank`` and ``stretch_ns``.
     collectives, activities
         Aligned tables.
     inputs
@@ -111,9 +111,10 @@ def members_since(late: pl.DataFrame, collectives: pl.DataFrame, activities: pl.
 
     Returns
     -------
-    One row per (instance, member), sorted so: ``instance, rank, last_rank`` and a column in nanoseconds for each of `CLASSES`.
+    One row per (instance, member), sorted so: ``instance, rank, late_rank``, ``since_ns`` (arrival after the first) and a column in
+    nanoseconds for each of `CLASSES`.
     """
-    rows = collectives.join(late.select("instance", "last_rank", "stretch_ns"), on="instance")
+    rows = collectives.join(late.select("instance", "late_rank", "stretch_ns"), on="instance")
     rows = rows.with_columns(until=pl.max_horizontal("start_ns", "stretch_ns")).sort("instance", "rank")
     rank, begin, until = (rows[name].to_numpy().astype(np.int64) for name in ("rank", "stretch_ns", "until"))
     ranks = activities.join(rows.select("rank").unique(), on="rank", how="semi")
@@ -138,7 +139,8 @@ def members_since(late: pl.DataFrame, collectives: pl.DataFrame, activities: pl.
         covered = _cover(pl.concat(so_far), rank, begin, until)
         columns[name], below = covered - below, covered
     columns["host"] = until - begin - below
-    return rows.select("instance", "rank", "last_rank").hstack(pl.DataFrame(columns))
+    since = pl.col("start_ns") - pl.col("start_ns").min().over("instance")
+    return rows.select("instance", "rank", "late_rank", since_ns=since).hstack(pl.DataFrame(columns))
 
 
 def _cover(frame: pl.DataFrame, rank: Int64s, begin: Int64s, until: Int64s) -> Int64s:

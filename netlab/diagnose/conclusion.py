@@ -9,7 +9,7 @@ import msgspec
 from netlab.diagnose.findings import diagnose
 from netlab.diagnose.host import unqueued_share
 from netlab.diagnose.limits import IDLE_SHARE
-from netlab.diagnose.shares import blamed_rank, comm_above, culprit_group, main_layer, main_waits, percent, wait_cause
+from netlab.diagnose.shares import blamed_ranks, comm_above, culprit_group, main_layer, main_waits, percent, wait_cause
 from netlab.diagnose.timeline import Timeline, layer_cause, name_group, name_ranks, pooled_waits
 from netlab.findings import Finding, ranked
 from netlab.run import RunFacts
@@ -112,21 +112,22 @@ def _headline(timeline: Timeline, weighty: Sequence[Finding], facts: RunFacts, s
         share = f"communication share {network} is not above {limit}{_missing(facts)}"
     if cause == "host" and (idle := unqueued_share(timeline)) is not None and idle > IDLE_SHARE:
         return f"The GPUs wait for their hosts {percent(idle)} of the step; {share}"
-    if comm_above(timeline):
+    shown = next((finding for finding in weighty if finding.cause == cause and not finding.symptom), None)
+    if shown is None and comm_above(timeline):
         return f"Exposed communication takes {comm} of the step, partly waiting; {share}"
-    if weighty:
-        return f"{weighty[0].title}; {share}"
+    if shown is not None or weighty:
+        return f"{(shown or weighty[0]).title}; {share}"
     return f"{share[0].upper()}{share[1:]}, and nothing of weight was found"
 
 
 def _waiting(timeline: Timeline, cause: str) -> str:
-    waits = pooled_waits(timeline)
+    main = main_waits(pooled_waits(timeline), cause)
     if cause == "schedule":
         return "Mostly waiting for the pipeline schedule"
-    if cause in _LAYERS and (culprit := culprit_group(main_waits(waits, cause, None))) is not None:
+    if cause in _LAYERS and (culprit := culprit_group(main)) is not None:
         return f"Mostly waiting for {name_group(culprit)}, which slow transfer{_LAYERS[cause]} holds up"
-    rank = blamed_rank(waits.filter(waits["cause"] == "straggler") if cause == "straggler" else waits)
-    return "Mostly waiting" if rank is None else f"Mostly waiting for rank {rank}"
+    ranks = blamed_ranks(main)
+    return f"Mostly waiting for {name_ranks(ranks)}" if ranks else "Mostly waiting"
 
 
 def _missing(facts: RunFacts) -> str:

@@ -77,7 +77,7 @@ def _evidence(waits: pl.DataFrame, count: int = 8) -> list[dict[str, object]]:
             "group": row["group"],
             "step": row["step"],
             "waiting_rank": row["rank"],
-            "last_rank": row["last_rank"],
+            "last_rank": row["late_rank"],
             "first_cause": f"rank {row['root_rank']}: {row['root_by']}",
             "wait_ms": row["exposed_ns"] / NS_PER_MS,
         }

@@ -10,7 +10,7 @@ from netlab.findings import Finding, Subject
 from netlab.units import format_ms, format_percent, share_above
 
 __all__ = [
-    "blamed_rank",
+    "blamed_ranks",
     "comm_above",
     "culprit_group",
     "main_layer",
@@ -128,13 +128,10 @@ def wait_cause(timeline: Timeline) -> str:
 _LAYERS = {"inter_node": "fabric", "intra_node": "intra_node"}
 
 
-def blamed_rank(waits: pl.DataFrame) -> int | None:
-    """The rank for which most was waited, by first cause where that is known."""
-    whom = pl.col("root_rank").fill_null(pl.col("last_rank"))
-    sums = waits.with_columns(whom=whom).drop_nulls("whom").group_by("whom").agg(pl.col("exposed_ns").sum())
-    if not sums.height:
-        return None
-    return int(sums.sort("exposed_ns", "whom", descending=[True, False])["whom"][0])
+def blamed_ranks(waits: pl.DataFrame) -> list[int]:
+    """The ranks for which most was waited, by first cause: those with at least half of what the first of them has."""
+    sums = waits.drop_nulls("blamed").explode("blamed").group_by("blamed").agg(pl.col("exposed_ns").sum())
+    return sorted(sums.filter(pl.col("exposed_ns") * 2 >= pl.col("exposed_ns").max())["blamed"].to_list())
 
 
 def mostly_waiting(timeline: Timeline) -> list[Finding]:
@@ -145,8 +142,8 @@ def mostly_waiting(timeline: Timeline) -> list[Finding]:
     waits = pooled_waits(timeline)
     cause, limit = wait_cause(timeline), format_percent(float(timeline.threshold)).replace(".0 %", " %")
     waiting = int(timeline.pooled["exposed_wait_ns"].sum()) > int(timeline.pooled["exposed_transfer_ns"].sum())
-    rank = blamed_rank(waits.filter(pl.col("cause") == "straggler") if cause == "straggler" else waits)
-    main = main_waits(waits, cause, rank)
+    main = main_waits(waits, cause)
+    ranks = blamed_ranks(main)
     culprit = culprit_group(main) if cause in ("fabric", "intra_node") else None
     comm, network = percent(totals["comm_share"]), percent(totals["network_share"])
     if not waiting:
@@ -157,10 +154,10 @@ def mostly_waiting(timeline: Timeline) -> list[Finding]:
         title = f"Mostly waiting for the pipeline schedule: {comm} of the step is communication, {network} is transfer"
     elif culprit is not None:
         title = f"Mostly waiting for {name_group(culprit)}, held up by their own transfer: {comm} of the step is communication"
-    elif rank is None:
+    elif not ranks:
         title = f"Mostly waiting: {comm} of the step is communication, {network} is transfer"
     else:
-        title = f"Mostly waiting for rank {rank}: {comm} of the step is communication, {network} is transfer"
+        title = f"Mostly waiting for {name_ranks(ranks)}: {comm} of the step is communication, {network} is transfer"
     by_rank = waits.group_by("rank").agg(pl.col("exposed_ns").sum()).sort("exposed_ns", "rank", descending=[True, False])
     return [
         Finding(
@@ -171,13 +168,13 @@ def mostly_waiting(timeline: Timeline) -> list[Finding]:
                 f"communication is above the threshold of {limit}, the network share is not. A faster network removes none of the waiting."
             ),
             action=(
-                f"Find out what holds {name_ranks([rank])} up before its collectives."
-                if rank is not None and cause == "straggler"
+                f"Find out what holds {name_ranks(ranks)} up before collectives."
+                if ranks and cause == "straggler"
                 else "Look at the instances with the longest waits and at what delayed their last members."
             ),
             source=OWN_DESIGN,
             severity="warning",
-            subject=_subject(rank, culprit) if waiting else Subject(),
+            subject=_subject(ranks, culprit) if waiting else Subject(),
             evidence=[{"rank": name, "exposed_wait_ms": format_ms(ns / 1e6)} for name, ns in by_rank.head(8).iter_rows()],
             time_lost_ms=cost_ms(timeline, main) if main.height else None,
             cause=cause if waiting else "unknown",
@@ -192,18 +189,21 @@ def culprit_group(waits: pl.DataFrame) -> str | None:
     return str(sums.sort("exposed_ns", "culprit_group", descending=[True, False])["culprit_group"][0]) if sums.height else None
 
 
-def _subject(rank: int | None, culprit: str | None) -> Subject:
+def _subject(ranks: list[int], culprit: str | None) -> Subject:
     if culprit is not None:
         return Subject(groups=[culprit], ranks=[int(member) for member in culprit.split(",")])
-    return Subject(ranks=[rank] if rank is not None else [])
+    return Subject(ranks=ranks)
 
 
-def main_waits(waits: pl.DataFrame, cause: str, rank: int | None) -> pl.DataFrame:
+def main_waits(waits: pl.DataFrame, cause: str) -> pl.DataFrame:
     """The waits that the finding about the cause is made from, so that both lose the same time and stand together."""
+    if cause == "straggler":
+        mine = waits.filter(pl.col("cause") == "straggler")
+        own = pl.col("exposed_ns").sum().over("root_rank")
+        return mine.filter(2 * own >= own.max())
     if cause == "schedule":
         return waits.filter(pl.col("cause") == "schedule")
     if cause in ("fabric", "intra_node"):
         moved = waits.filter(pl.col("cause") == "transfer")
         return moved.filter(pl.col("culprit_group") == culprit_group(moved))
-    mine = waits.filter(pl.col("root_rank").fill_null(pl.col("last_rank")) == rank) if rank is not None else waits
-    return mine.filter(pl.col("cause") == "straggler") if cause == "straggler" else mine
+    return waits

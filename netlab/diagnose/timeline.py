@@ -55,26 +55,32 @@ def pooled_waits(timeline: Timeline) -> pl.DataFrame:
 
     Returns
     -------
-    One row per waiting member: ``instance, window, step, rank, group, exposed_ns, lateness_ns`` and, from the delays, ``last_rank, cause,
-    root_rank, root_by, culprit``, with ``layer`` of the culprit's instance (or of the waiting one). Waits within the clock error are out.
+    One row per waiting member: ``instance, window, step, rank, group, exposed_ns, lateness_ns``; from the delays ``late_rank, cause,
+    root_rank, root_by, culprit``; ``blamed`` (the members that were last together where the chain of causes ends), and ``layer`` of the
+    culprit's instance (or of the waiting one). Waits within the clock error are out.
     """
     found = timeline.instances.filter(pl.col("split") == "measured")
     if "step" in timeline.pooled.columns:
         found = found.join(timeline.pooled.select("window", "step").unique(), on=["window", "step"], how="semi")
     error = pl.col("error_ns").fill_null(0)
     about = found.select("instance", "window", "step", "group", "lateness_ns", "layer", error=error)
-    causes = timeline.delays.select("instance", "last_rank", "cause", "root_rank", "root_by", "culprit")
+    causes = timeline.delays.select("instance", "late_rank", "cause", "root_rank", "root_by", "culprit", "root_instance")
     culprits = timeline.instances.select(culprit="instance", culprit_layer="layer", culprit_group="group")
+    roots = timeline.instances.select(root_instance="instance", blamed="late_ranks")
     waits = timeline.exposed.select("instance", "rank", exposed_ns="exposed_wait_ns").join(about, on="instance")
     waits = (
         waits.filter(pl.col("exposed_ns") > pl.col("error"))
         .join(causes, on="instance", how="left")
         .join(culprits, on="culprit", how="left")
     )
-    return waits.with_columns(
-        pl.col("cause").fill_null("unknown"),
-        layer=pl.col("culprit_layer").fill_null(pl.col("layer")),
-    ).sort("instance", "rank")
+    return (
+        waits.join(roots, on="root_instance", how="left")
+        .with_columns(
+            pl.col("cause").fill_null("unknown"),
+            layer=pl.col("culprit_layer").fill_null(pl.col("layer")),
+        )
+        .sort("instance", "rank")
+    )
 
 
 def shares(timeline: Timeline, waits: pl.DataFrame) -> float:

@@ -22,7 +22,7 @@ def test_more_compute_than_the_others_makes_a_straggler() -> None:
         made.kernel(rank, 0, end)
     number = made.collective({0: 8, 1: 16, 2: 9}, 18)
     row = _cause(made.figures(), number)
-    assert (row["last_rank"], row["delayed_by"], row["cause"], row["wait_ns"]) == (1, "compute", "straggler", 15 * MS)
+    assert (row["late_rank"], row["delayed_by"], row["cause"], row["wait_ns"]) == (1, "compute", "straggler", 15 * MS)
 
 
 def test_idle_before_the_arrival_is_the_host() -> None:
@@ -31,7 +31,7 @@ def test_idle_before_the_arrival_is_the_host() -> None:
     made.kernel(0, 0, 8, launch=-1)
     made.kernel(1, 6, 14, launch=6)
     row = _cause(_with(made, {0: 8, 1: 14}, 16), 0)
-    assert (row["last_rank"], row["delayed_by"], row["cause"]) == (1, "host", "straggler")
+    assert (row["late_rank"], row["delayed_by"], row["cause"]) == (1, "host", "straggler")
 
 
 def test_a_longer_copy_to_the_device_is_input() -> None:
@@ -42,7 +42,7 @@ def test_a_longer_copy_to_the_device_is_input() -> None:
     made.kernel(0, 1, 8)
     made.kernel(1, 7, 14)
     row = _cause(_with(made, {0: 8, 1: 14}, 16), 0)
-    assert (row["last_rank"], row["delayed_by"]) == (1, "input")
+    assert (row["late_rank"], row["delayed_by"]) == (1, "input")
 
 
 def test_idle_under_a_data_loader_mark_is_input() -> None:
@@ -71,7 +71,7 @@ def test_the_stretch_begins_at_the_previous_common_collective() -> None:
     made.kernel(1, 12, 28)
     second = made.collective({0: 20, 1: 28}, 30)
     figures = made.figures()
-    assert [_cause(figures, number)["last_rank"] for number in (first, second)] == [0, 1]
+    assert [_cause(figures, number)["late_rank"] for number in (first, second)] == [0, 1]
     assert _cause(figures, second)["delayed_by"] == "compute"
 
 
@@ -97,7 +97,7 @@ def _tensor_and_data_parallel(slow: dict[int, float], tensor_end: dict[str, floa
 def test_a_straggler_is_found_through_the_group_that_waited_for_it_first() -> None:
     figures = _tensor_and_data_parallel({1: 9}, {}).figures()
     rows = figures.delays
-    assert rows["last_rank"].to_list() == [1, 0, 1]
+    assert rows["late_rank"].to_list() == [1, 0, 1]
     assert rows["delayed_by"].to_list() == ["compute", "wait", "compute"]
     assert rows["root_rank"].to_list() == [1, 1, 1]
     assert rows["cause"].to_list() == ["straggler"] * 3
@@ -169,6 +169,7 @@ def test_nobody_is_last_where_members_are_missing_or_arrive_within_the_clock_err
     made.collective({0: 14, 1: 14}, 16)
     figures = made.figures()
     assert figures.instances["last_rank"].to_list() == [None, None, None]
+    assert figures.instances["late_rank"].to_list() == [None, None, None]
     assert figures.delays.height == 0
     assert figures.straggler_rows() == []
 
