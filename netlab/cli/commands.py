@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -55,8 +56,6 @@ def _root(version: Annotated[bool, typer.Option("--version", callback=_version, 
 
 
 def _settings(paths: list[Path], config: Path | None, threshold: str | None, steps: str | None, ranks: str | None) -> Settings:
-    import os
-
     from netlab.cli.terminal import say
     from netlab.config import load_settings
     from netlab.pipeline.inputs import input_folders
@@ -167,7 +166,42 @@ def report(
 
     settings = _settings(paths, config, threshold, steps, ranks)
     analysis = with_what_if(_analyse(paths, settings, store, workers, scheduler, quiet, json), paths)
-    folder = write_report(analysis.run, analysis.verdict, out, junit=junit)
+    told = {"run": os.pathsep.join(map(str, paths)), "config": config, "steps": steps, "ranks": ranks}
+    parameters = {name: str(value) for name, value in told.items() if value is not None}
+    folder = write_report(analysis.run, analysis.verdict, out, parameters, junit=junit)
+    if json is not None:
+        _write_json(analysis.verdict.json(), json)
+    if json != "-" and not quiet:
+        print_verdict(analysis.verdict)
+        print(f"\nreport: {folder / 'report.html'}")
+    return _exit_code(analysis.verdict, fail_on)
+
+
+@app.command()
+def compare(
+    base: Annotated[Path, typer.Argument(metavar="BASE", help="The good run.", show_default=False)],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The slow run.", show_default=False)],
+    out: OutOption = None,
+    json: JsonOption = None,
+    threshold: ThresholdOption = None,
+    fail_on: FailOnOption = FailOn.FLAGGED,
+    config: ConfigOption = None,
+    store: StoreOption = None,
+    workers: WorkersOption = 1,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+) -> int:
+    """Post-mortem of a slow run against a good one: what changed, where, since which step; writes a report like `report`."""
+    from netlab.cli.terminal import print_verdict
+    from netlab.pipeline.scenarios import with_comparison
+    from netlab.report import write_report
+
+    sides = []
+    for path in (base, run):
+        settings = _settings([path], config, threshold, None, None)
+        sides.append(_analyse([path], settings, store, workers, None, quiet, json))
+    analysis = with_comparison(sides[0], sides[1], [run])
+    folder = write_report(analysis.run, analysis.verdict, out)
     if json is not None:
         _write_json(analysis.verdict.json(), json)
     if json != "-" and not quiet:
@@ -300,7 +334,9 @@ def synth(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="An empty or new folder.")],
     plant: Annotated[str, typer.Option("--plant", help="The fault to plant.")] = "none",
     ranks: Annotated[int, typer.Option("--ranks", min=1, help="Number of ranks.")] = 8,
-    steps: Annotated[int | None, typer.Option("--steps", min=1, help="Number of steps; by default as many as the fault needs to show.")] = None,
+    steps: Annotated[
+        int | None, typer.Option("--steps", min=1, help="Number of steps; by default as many as the fault needs to show.")
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Same seed, same bytes.")] = 0,
     verbose: VerboseOption = False,
 ) -> int:

@@ -1,4 +1,4 @@
-"""What-if in the pipeline: which scenarios, on which run, and their rows in the verdict."""
+"""What goes beyond one verdict: what-if rows, and the comparison with another run."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import msgspec
 
 from netlab.pipeline.analysis import Analysis
 from netlab.pipeline.inputs import input_folders
+from netlab.postmortem import Side, compare
 from netlab.run import Run
 from netlab.whatif import Scenario, WhatIf, load_scenarios, what_if
 
-__all__ = ["answer_scenarios", "find_scenarios", "with_what_if"]
+__all__ = ["answer_scenarios", "find_scenarios", "with_comparison", "with_what_if"]
 
 
 def find_scenarios(paths: Sequence[Path], given: Path | None) -> tuple[Scenario, ...] | None:
@@ -40,3 +41,9 @@ def with_what_if(analysis: Analysis, paths: Sequence[Path]) -> Analysis:
     answers = answer_scenarios(analysis.run, find_scenarios(paths, None))
     verdict = msgspec.structs.replace(analysis.verdict, what_if=answers.to_dict()["scenarios"])
     return Analysis(analysis.run.with_frames({"scenarios": answers.frame()}), verdict)
+
+
+def with_comparison(base: Analysis, slow: Analysis, paths: Sequence[Path]) -> Analysis:
+    """The slow run's analysis with its comparison against the base, and what-if rows."""
+    verdict = compare(Side(base.run, base.verdict), Side(slow.run, slow.verdict))
+    return with_what_if(Analysis(slow.run, verdict), paths)

@@ -1,0 +1,205 @@
+"""A slow run against a good one: what changed, by how much, where, since when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from netlab.attribute import change_points, pooled_rows
+from netlab.findings import Finding, Subject
+from netlab.postmortem.changes import Change, changes
+from netlab.postmortem.series import PARTS, Difference, difference, part_means, step_times
+from netlab.run import Run
+from netlab.units import format_ms
+from netlab.verdict.model import FindingRow, Verdict
+from netlab.verdict.rows import Compare, Delta
+
+__all__ = ["Side", "compare"]
+
+_SOURCE = "netlab docs/methods.md, Comparison"
+#: A rank is among the slow ones if its part grew by at least this share of the largest growth.
+_AMONG_SLOW = 0.5
+#: Transfer as a whole (hidden and exposed) grew if it is up by this; else exposed transfer grew because less is hidden.
+_MORE_TRANSFER = 1.15
+_LINK_CODES = ("LINK_ERRORS", "PACKET_LOSS", "LINK_FLAP", "PFC_PAUSE", "OVERSUBSCRIBED", "ECN_MARKING", "INCAST", "IB_ERROR")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two: a run with its analysis tables, and its verdict."""
+
+    run: Run
+    verdict: Verdict
+
+
+def compare(base: Side, slow: Side) -> Verdict:
+    """The slow run's verdict with ``compare``, and findings that name first what changed.
+
+    Ranks and steps need not agree: times are means per (rank, step), places are compared rank by rank where both have the rank. Without
+    a step on both sides, or with a change inside the noise, nothing is blamed.
+    """
+    found = difference(base.run, slow.run)
+    if found is None:
+        return _nothing_to_compare(base, slow)
+    if not found.significant or found.step_ms <= 0:
+        return _no_slower(base, slow, found)
+    part = max(PARTS, key=lambda name: found.delta_ms[name])
+    cause, ranks = _cause(base, slow, part)
+    explained = [change for change in changes(base.run, slow.run) if cause in change.explains]
+    since = _since(base.run, slow.run)
+    first = _first_finding(slow, found, part, cause, ranks, explained, since)
+    new = [row for row in slow.verdict.findings if row.code in _LINK_CODES and row.code not in {old.code for old in base.verdict.findings}]
+    lead = new if cause == "fabric" and new and not explained else []
+    rest = [row for row in slow.verdict.findings if row not in lead]
+    row = Compare(
+        base=base.verdict.run.name,
+        cause=cause,
+        subject=msgspec.to_builtins(lead[0].subject if lead else first.subject),
+        significant=True,
+        delta_ms=Delta(**found.delta_ms),
+        since_step=since,
+        ranks=ranks,
+        share_of_delta=max(0.0, min(1.0, found.delta_ms[part] / found.step_ms)),
+    )
+    headline = f"{_slower(found)} than {base.verdict.run.name}: {(lead[0].title if lead else first.title).rstrip('.')}."
+    findings = [*lead, FindingRow.of(first), *rest]
+    return msgspec.structs.replace(slow.verdict, compare=row, headline=headline, findings=_numbered(findings))
+
+
+def _nothing_to_compare(base: Side, slow: Side) -> Verdict:
+    row = Compare(base=base.verdict.run.name, cause="unknown", subject={}, significant=False, delta_ms=Delta())
+    headline = f"Cannot compare with {base.verdict.run.name}: both runs need steps with device activity. {slow.verdict.headline}"
+    return msgspec.structs.replace(slow.verdict, compare=row, headline=headline)
+
+
+def _no_slower(base: Side, slow: Side, found: Difference) -> Verdict:
+    row = Compare(
+        base=base.verdict.run.name, cause="none", subject={}, significant=found.significant, delta_ms=Delta(**found.delta_ms), ranks=[]
+    )
+    doubt = "too few steps to know the variation" if found.p_value is None else f"p = {found.p_value:.2g}"
+    says = f"{format_ms(-found.step_ms)} faster" if found.significant else f"No difference beyond noise ({doubt})"
+    headline = f"{says} against {base.verdict.run.name}: {format_ms(found.run_ms)} a step, base {format_ms(found.base_ms)}."
+    return msgspec.structs.replace(slow.verdict, compare=row, headline=headline)
+
+
+def _cause(base: Side, slow: Side, part: str) -> tuple[str, list[int]]:
+    """What made the part grow, and on which ranks."""
+    growth = _growth(base.run, slow.run)
+    own = growth.select("rank", own=pl.col("compute") + pl.col("idle"))
+    if part == "exposed_wait":
+        verdict = slow.verdict.cause
+        if verdict in ("fabric", "intra_node", "schedule"):
+            return verdict, _most(growth, "exposed_transfer")
+        return "straggler", _most(own, "own")
+    if part == "exposed_transfer":
+        if not _moves_longer(growth):
+            return "schedule", []
+        layers = {name: _layer(slow, name) - _layer(base, name) for name in ("inter_node", "intra_node", "unplaced")}
+        layer = max(layers, key=lambda name: layers[name])
+        if any("schedule" in change.explains for change in changes(base.run, slow.run)):
+            return "schedule", []
+        return {"inter_node": "fabric", "intra_node": "intra_node"}.get(layer, "unknown"), _most(growth, "exposed_transfer")
+    if part == "compute":
+        ranks = _most(growth, "compute")
+        return ("straggler", ranks) if 0 < len(ranks) <= growth.height // 2 else ("compute", [])
+    return "host", _most(growth, part)
+
+
+def _growth(base: Run, run: Run) -> pl.DataFrame:
+    """Growth of each part by rank; ranks that only one run has are compared with the other's mean."""
+    old, new = part_means(base), part_means(run)
+    names = [name for name in old.columns if name != "rank"]
+    means = old.select(pl.col(names).mean()).row(0, named=True)
+    joined = new.join(old, on="rank", how="left", suffix="_base")
+    grown = [(pl.col(name) - pl.col(f"{name}_base").fill_null(means[name])).alias(name) for name in names]
+    before = (
+        pl.col("exposed_transfer_base").fill_null(means["exposed_transfer"])
+        + pl.col("hidden_transfer_base").fill_null(means["hidden_transfer"])
+    ).alias("moved_base")
+    return joined.select("rank", *grown, before)
+
+
+def _moves_longer(growth: pl.DataFrame) -> bool:
+    """Whether transfer as a whole grew, or only what is left uncovered of it."""
+    before = float(growth["moved_base"].sum())
+    after = before + float(growth["exposed_transfer"].sum()) + float(growth["hidden_transfer"].sum())
+    return after > _MORE_TRANSFER * before
+
+
+def _layer(side: Side, layer: str) -> float:
+    return getattr(side.verdict.totals, f"exposed_transfer_{layer}_ms") or 0.0
+
+
+def _most(growth: pl.DataFrame, part: str) -> list[int]:
+    largest = growth[part].max()
+    if not isinstance(largest, float) or largest <= 0:
+        return []
+    return growth.filter(pl.col(part) >= _AMONG_SLOW * largest)["rank"].sort().to_list()
+
+
+def _since(base: Run, run: Run) -> int | None:
+    """First slow step: where a slow phase begins inside the run, else the first step if all are slow."""
+    rows = pooled_rows(run.frame("breakdown"))
+    if rows.is_empty():
+        return None
+    phase = change_points(rows)
+    if phase.height:
+        return int(phase["first_step"][0])
+    slow = step_times(run) > max(step_times(base), default=0.0)
+    return run.facts.steps[0] if len(slow) and slow.mean() > _AMONG_SLOW and run.facts.steps else None
+
+
+_TITLES = {
+    "straggler": ("RANK_SLOWER", "Rank {ranks} holds the others up, which it did not in the base", "this rank's kernels, clocks and input"),
+    "fabric": ("TRANSFER_SLOWER", "Transfer between hosts takes longer", "links, transport and placement"),
+    "intra_node": ("TRANSFER_SLOWER", "Transfer inside hosts takes longer", "NVLink or PCIe state and NCCL settings"),
+    "schedule": ("OVERLAP_LOST", "Less communication is hidden behind compute", "bucket sizes, prefetch and streams"),
+    "compute": ("COMPUTE_SLOWER", "Compute takes longer on all ranks", "code, batch, clocks and compilation"),
+    "host": ("HOST_SLOWER", "The GPUs wait longer for their hosts", "data loading, copies and launches"),
+    "unknown": (
+        "TRANSFER_SLOWER",
+        "Transfer takes longer on links that are not placed",
+        "links, and record hosts to tell NVLink from the fabric",
+    ),
+}
+
+
+def _first_finding(
+    slow: Side, found: Difference, part: str, cause: str, ranks: list[int], explained: list[Change], since: int | None
+) -> Finding:
+    code, title, what = _TITLES[cause]
+    action = f"Compare {what} with the base."
+    title = title.format(ranks=", ".join(map(str, ranks)))
+    hosts: tuple[str, ...] = ()
+    evidence: list[dict[str, Any]] = [{"part": name, "delta_ms": round(value, 6)} for name, value in found.delta_ms.items()]
+    if explained:
+        best = explained[0]
+        code, title, action, hosts = best.code, best.title, best.action, best.hosts
+        evidence += [{"change": change.code, **change.evidence} for change in explained]
+    started = "" if since is None else f", since step {since}"
+    detail = (
+        f"A step takes {format_ms(found.run_ms)}, the base {format_ms(found.base_ms)}{started}. "
+        f"Most of the change is {part.replace('_', ' ')} ({format_ms(found.delta_ms[part])})."
+    )
+    everywhere = len(ranks) == len(slow.run.facts.ranks)
+    subject = Subject(ranks=[] if everywhere else ranks, hosts=list(hosts), steps=[] if since is None else [since])
+    return Finding(
+        code=code, title=title, detail=detail, action=action, source=_SOURCE, subject=subject, evidence=evidence,
+        time_lost_ms=found.step_ms, cause=cause,
+    )  # fmt: skip
+
+
+def _slower(found: Difference) -> str:
+    return f"{100 * found.step_ms / found.base_ms:.0f} % slower ({format_ms(found.run_ms)} a step, base {format_ms(found.base_ms)})"
+
+
+def _numbered(findings: list[FindingRow]) -> list[FindingRow]:
+    seen: dict[str, int] = {}
+    result = []
+    for finding in findings:
+        seen[finding.code] = seen.get(finding.code, 0) + 1
+        result.append(msgspec.structs.replace(finding, id=f"{finding.code}-{seen[finding.code]}"))
+    return result
