@@ -51,22 +51,17 @@ def link_intervals(counters: pl.DataFrame, ports: pl.DataFrame) -> tuple[pl.Data
     shorter than half the wrap time (RFC 2863, 3.1.6 recommends 64-bit counters above 20 Mbit/s for that reason); where it may have wrapped
     unseen, also growth is unknown.
     """
-    wanted = counters.lazy().filter((pl.col("kind") == "counter") & pl.col("value_int").is_not_null() & pl.col("ts_ns").is_not_null())
-    rows = wanted.select(*_SERIES, "ts_ns", "value_int", "width_bits", "overflow", "flags", "ts_source").collect()
-    rows = _sorted(rows)
-    if rows.is_empty():
+    if counters.is_empty():
         return LINK_INTERVALS.empty(), []
     resets = resets_of(counters)
     speeds = ports.select(pl.col("device", "port").cast(pl.Categorical), "speed_gbps")
-    parts = [_intervals(part, speeds, resets) for part in _batches(rows)]
+    parts = [_intervals(part, speeds, resets) for part in _batches(counters)]
     frame = pl.concat([part for part in parts if part is not None] or [LINK_INTERVALS.empty()])
     return frame, interval_issues(frame, resets)
 
 
 def _sorted(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows with each series in one piece and in order of time; a table sorted by its key already is."""
-    if rows.is_empty():
-        return rows
     first = _first_of_series(rows)
     late = np.diff(rows["ts_ns"].to_numpy()) < 0
     heads = rows.filter(pl.Series(first)).select(_SERIES)
@@ -89,15 +84,22 @@ def _first_of_series(rows: pl.DataFrame) -> Bools:
     return first
 
 
-def _batches(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Whole devices, a million rows or so at a time, so that temporary arrays stay small."""
-    codes = rows["device"].to_physical().to_numpy()
+def _batches(counters: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Counters of whole devices, a million rows or so at a time, so that copies and temporary arrays stay small."""
+    table = counters.select(*_SERIES, "ts_ns", "value_int", "width_bits", "overflow", "flags", "ts_source", "kind")
+    codes = table["device"].to_physical().to_numpy()
     starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
-    ends = np.append(starts[1:], len(rows))
+    if len(np.unique(codes[starts])) < len(starts):
+        yield from _batches(counters.sort("device", maintain_order=True))
+        return
+    ends = np.append(starts[1:], len(codes))
     begin = 0
-    for end, following in zip(ends, np.append(ends[1:], len(rows) + _BATCH_ROWS), strict=True):
+    for end, following in zip(ends, np.append(ends[1:], len(codes) + _BATCH_ROWS), strict=True):
         if following - begin > _BATCH_ROWS:
-            yield rows.slice(begin, end - begin)
+            wanted = (pl.col("kind") == "counter") & pl.col("value_int").is_not_null() & pl.col("ts_ns").is_not_null()
+            rows = table.slice(begin, end - begin).filter(wanted).drop("kind")
+            if not rows.is_empty():
+                yield _sorted(rows)
             begin = int(end)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from netlab.attribute.link_intervals import link_intervals
@@ -16,6 +17,17 @@ _PAUSE_FRAME_BITS = 65_535 * _PAUSE_QUANTUM_BITS
 ERROR_METRICS = ("errors", "fcs_errors", "symbol_errors", "fec_uncorrected", "link_recovery", "local_link_integrity_errors")
 _LOGICAL = ("lag", "vlan", "mgmt")
 _PORT = ("device", "port", "direction")
+_SERIES = ("device", "port", "queue", "direction", "metric")
+_SUMS: dict[str, pl.DataType | type[pl.DataType]] = {
+    **dict.fromkeys(_SERIES, pl.String),
+    "part": pl.Float64,
+    "known_ns": pl.Int64,
+    "any": pl.Boolean,
+    "good": pl.Float64,
+    "good_ns": pl.Int64,
+    "peak": pl.Float64,
+    "resolution_ns": pl.Float64,
+}
 #: Communication must fill this share of a poll before the poll says something about communication time.
 _COMM_SHARE = 0.2
 
@@ -74,24 +86,24 @@ def links(
     ``loss_ratio`` = (discards + errors) / (packets + discards + errors) of the same direction. ``pause_ratio`` is the share of time of the
     priority paused longest; where only frames are counted it is null and ``pause_ratio_max`` bounds it (65,535 quanta a frame).
     """
-    chosen = physical_ports(ports, intervals)
-    keys = chosen.with_columns(pl.col("device", "port").cast(pl.Categorical))
-    own = intervals.join(keys, on=["device", "port"], how="semi", maintain_order="left")
-    if own.is_empty():
+    heads = _series(intervals)
+    chosen = physical_ports(ports, heads)
+    heads = heads.join(chosen, on=["device", "port"], how="semi", maintain_order="left")
+    if heads.is_empty():
         return LINKS.empty()
-    start, end = window or (int(own["t0_ns"].min()), int(own["t1_ns"].max()))  # type: ignore[arg-type]
-    cut = _cut(own, start, end)
-    if cut.is_empty():
+    start, end = window or _span(intervals)
+    sums = _sums(intervals, heads, start, end)
+    if sums.is_empty():
         return LINKS.empty()
-    sums = _sums(cut)
     table = _directions(sums)
+    bytes_ = _bytes_of(intervals, heads)
     for part in (
-        _utilisation(cut, ports, end - start),
+        _utilisation(sums, ports, end - start),
         _loss(sums),
         _pause(sums, ports),
         _ecn(sums),
         _counts(sums),
-        _communication(cut, ports, comm_windows),
+        _communication(bytes_, ports, comm_windows, start, end),
     ):
         table = table.join(part, on=list(_PORT), how="left")
     described = ports.select(
@@ -103,31 +115,65 @@ def links(
     )
 
 
-def _flagged(frame: pl.DataFrame, *flags: str) -> list[str]:
-    """Texts of flags that name any of some."""
-    return [text for text in frame["flags"].unique().cast(pl.String) if set(text.split(",")) & set(flags)]
+def _series(intervals: pl.DataFrame) -> pl.DataFrame:
+    """One row per series of a sorted table: its names as text, its first row and its number of rows."""
+    if intervals.is_empty():
+        return pl.DataFrame(schema={**dict.fromkeys(_SERIES, pl.String), "first": pl.Int64, "rows": pl.Int64})
+    new = np.ones(len(intervals), np.bool_)
+    new[1:] = False
+    for name in _SERIES:
+        codes = intervals[name].to_physical().fill_null(2**32 - 1).to_numpy()
+        new[1:] |= codes[1:] != codes[:-1]
+    first = np.flatnonzero(new)
+    names = intervals.select(_SERIES)[first].with_columns(pl.all().cast(pl.String))
+    return names.with_columns(pl.Series("first", first), pl.Series("rows", np.diff(np.append(first, len(intervals)))))
 
 
-def _cut(intervals: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
-    """Intervals that touch the window, with the part inside it (``inside_ns``, ``part`` of the delta; null where unknown)."""
-    inside = pl.min_horizontal("t1_ns", pl.lit(end)) - pl.max_horizontal("t0_ns", pl.lit(start))
-    length = pl.col("t1_ns") - pl.col("t0_ns")
-    cut = intervals.with_columns(inside.alias("inside_ns"), length.alias("length_ns")).filter(pl.col("inside_ns") > 0)
-    # A whole interval keeps its integer: 80.0 % must not become 80.00000000000001 %.
-    whole = pl.when(pl.col("inside_ns") == pl.col("length_ns")).then(pl.col("delta").cast(pl.Float64))
-    share = whole.otherwise(pl.col("delta") * (pl.col("inside_ns") / pl.col("length_ns")))
-    return cut.with_columns(share.alias("part"))
+def _span(intervals: pl.DataFrame) -> tuple[int, int]:
+    return int(intervals["t0_ns"].min()), int(intervals["t1_ns"].max())  # type: ignore[arg-type]
 
 
-def _sums(cut: pl.DataFrame) -> pl.DataFrame:
-    """Growth and known time of each counter in the window, as text columns."""
-    known = pl.col("delta").is_not_null()
-    grouped = (
-        cut.filter(known)
-        .group_by("device", "port", "queue", "direction", "metric")
-        .agg(pl.col("part").sum(), pl.col("inside_ns").sum().alias("known_ns"))
-    )
-    return grouped.with_columns(pl.col("device", "port", "queue", "direction", "metric").cast(pl.String))
+def _flagged(frame: pl.DataFrame, flag: str) -> list[str]:
+    """Texts of flags that name a flag."""
+    return [text for text in frame["flags"].unique().cast(pl.String) if flag in text.split(",")]
+
+
+def _sums(intervals: pl.DataFrame, heads: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
+    """Of each series in the window: growth (``part``) and the time for which it is known; of whole ports' bytes also what peaks need.
+
+    An interval that a border cuts counts by its share; a whole one keeps its integer: 80.0 % must not become 80.00000000000001 %.
+    """
+    gaps, fast = _flagged(intervals, "gap"), _flagged(intervals, "above_line_rate")
+    rows = []
+    for head in heads.iter_rows(named=True):
+        piece = intervals.slice(head["first"], head["rows"])
+        t0, t1 = piece["t0_ns"].to_numpy(), piece["t1_ns"].to_numpy()
+        length, inside = t1 - t0, np.minimum(t1, end) - np.maximum(t0, start)
+        delta = piece["delta"].fill_null(0).to_numpy().astype(np.float64)
+        known = (inside > 0) & piece["delta"].is_not_null().to_numpy()
+        if not (inside > 0).any():
+            continue
+        part = np.where(inside == length, delta, delta * (inside / length))
+        row = {name: head[name] for name in _SERIES}
+        row |= {"part": float(part[known].sum()), "known_ns": int(inside[known].sum()), "any": bool(known.any())}
+        if head["metric"] == "bytes" and head["queue"] is None:
+            flags = piece["flags"]
+            gap = flags.is_in(gaps).to_numpy() if gaps else np.zeros(len(t0), np.bool_)
+            # Beyond the line's rate the unit or the speed is wrong; such intervals say nothing about utilisation.
+            good = known & ~flags.is_in(fast).to_numpy() if fast else known
+            whole = (inside > 0) & ~gap
+            used = piece["utilization"].filter(pl.Series(whole))
+            row |= {"good": float(part[good].sum()), "good_ns": int(inside[good].sum()), "peak": used.max()}
+            row["resolution_ns"] = float(np.median(length[whole])) if whole.any() else None
+        rows.append(row)
+    return pl.DataFrame(rows, schema=_SUMS)
+
+
+def _bytes_of(intervals: pl.DataFrame, heads: pl.DataFrame) -> pl.DataFrame:
+    """Intervals of whole ports' bytes."""
+    wanted = heads.filter((pl.col("metric") == "bytes") & pl.col("queue").is_null())
+    parts = [intervals.slice(first, rows) for first, rows in wanted.select("first", "rows").iter_rows()]
+    return pl.concat(parts) if parts else intervals.clear()
 
 
 def _directions(sums: pl.DataFrame) -> pl.DataFrame:
@@ -140,37 +186,23 @@ def _directions(sums: pl.DataFrame) -> pl.DataFrame:
 
 def _whole_port(sums: pl.DataFrame, metric: str) -> pl.DataFrame:
     """A metric of whole ports: the port's own counter, or the sum of its queues where it has none."""
-    rows = sums.filter(pl.col("metric") == metric)
+    rows = sums.filter((pl.col("metric") == metric) & pl.col("any"))
     own = rows.filter(pl.col("queue").is_null()).select(*_PORT, "part", "known_ns")
     queues = rows.filter(pl.col("queue").is_not_null()).join(own, on=list(_PORT), how="anti")
     summed = queues.group_by(_PORT).agg(pl.col("part").sum(), pl.col("known_ns").max())
     return pl.concat([own, summed]).rename({"part": metric, "known_ns": f"{metric}_ns"})
 
 
-def _utilisation(cut: pl.DataFrame, ports: pl.DataFrame, window_ns: int) -> pl.DataFrame:
-    whole = cut.filter((pl.col("metric") == "bytes") & pl.col("queue").is_null())
-    gap = pl.col("flags").is_in(_flagged(cut, "gap"))
-    # Beyond the line's rate the unit or speed is wrong; such intervals say nothing about utilisation.
-    fast = pl.col("flags").is_in(_flagged(cut, "above_line_rate"))
-    known = pl.col("delta").is_not_null()
-    grouped = whole.group_by(_PORT).agg(
-        pl.col("part").filter(known).sum().alias("bytes"),
-        pl.col("part").filter(known & ~fast).sum().alias("good"),
-        pl.col("inside_ns").filter(known & ~fast).sum().alias("good_ns"),
-        pl.col("inside_ns").filter(known).sum().alias("known_ns"),
-        pl.col("utilization").filter(~gap).max().alias("utilization_peak"),
-        pl.col("length_ns").filter(~gap).median().alias("resolution_ns"),
-    )
-    grouped = grouped.with_columns(pl.col(_PORT).cast(pl.String)).join(
-        ports.select("device", "port", "speed_gbps"), on=["device", "port"], how="left"
-    )
-    measured = pl.col("good_ns") > 0
-    return grouped.select(
+def _utilisation(sums: pl.DataFrame, ports: pl.DataFrame, window_ns: int) -> pl.DataFrame:
+    whole = sums.filter((pl.col("metric") == "bytes") & pl.col("queue").is_null())
+    joined = whole.join(ports.select("device", "port", "speed_gbps"), on=["device", "port"], how="left")
+    mean = pl.col("good") * 8 / (pl.col("good_ns") * pl.col("speed_gbps"))
+    return joined.select(
         *_PORT,
-        pl.when(pl.col("known_ns") > 0).then(pl.col("bytes").round()).cast(pl.Int64).alias("bytes"),
+        pl.when(pl.col("any")).then(pl.col("part").round()).cast(pl.Int64).alias("bytes"),
         (pl.col("known_ns") / window_ns).clip(0, 1).alias("coverage"),
-        pl.when(measured).then(pl.col("good") * 8 / (pl.col("good_ns") * pl.col("speed_gbps"))).alias("utilization_mean"),
-        "utilization_peak",
+        pl.when(pl.col("good_ns") > 0).then(mean).alias("utilization_mean"),
+        pl.col("peak").alias("utilization_peak"),
         (pl.col("resolution_ns") / 1e6).alias("resolution_ms"),
     )
 
@@ -199,9 +231,8 @@ def _packets(sums: pl.DataFrame) -> pl.DataFrame:
 
 
 def _pause(sums: pl.DataFrame, ports: pl.DataFrame) -> pl.DataFrame:
-    rows = sums.filter(pl.col("metric").is_in(("pause_us", "pause_quanta", "pause_frames"))).join(
-        ports.select("device", "port", "speed_gbps"), on=["device", "port"], how="left"
-    )
+    chosen = sums.filter(pl.col("metric").is_in(("pause_us", "pause_quanta", "pause_frames")) & pl.col("any"))
+    rows = chosen.join(ports.select("device", "port", "speed_gbps"), on=["device", "port"], how="left")
     ns = (
         pl.when(pl.col("metric") == "pause_us")
         .then(pl.col("part") * 1_000)
@@ -222,7 +253,7 @@ def _pause(sums: pl.DataFrame, ports: pl.DataFrame) -> pl.DataFrame:
 def _ecn(sums: pl.DataFrame) -> pl.DataFrame:
     """Marked packets over the packets of the queues that mark; of a NIC, over its RDMA packets where those are counted."""
     keys = [*_PORT, "queue"]
-    marks = sums.filter(pl.col("metric") == "ecn_marked").select(*keys, pl.col("part").alias("marked"))
+    marks = sums.filter((pl.col("metric") == "ecn_marked") & pl.col("any")).select(*keys, pl.col("part").alias("marked"))
     queued = sums.filter((pl.col("metric") == "packets") & pl.col("queue").is_not_null()).select(*keys, pl.col("part").alias("queued"))
     by_port = (
         marks.join(queued, on=keys, how="left", nulls_equal=True)
@@ -249,15 +280,18 @@ def _counts(sums: pl.DataFrame) -> pl.DataFrame:
     return rows
 
 
-def _communication(cut: pl.DataFrame, ports: pl.DataFrame, comm_windows: pl.DataFrame | None) -> pl.DataFrame:
+def _communication(
+    bytes_: pl.DataFrame, ports: pl.DataFrame, comm_windows: pl.DataFrame | None, window_start: int, window_end: int
+) -> pl.DataFrame:
     """Mean utilisation over communication time: bytes of the polls in which ranks communicated, over that time."""
-    if comm_windows is None or comm_windows.is_empty():
+    if comm_windows is None or comm_windows.is_empty() or bytes_.is_empty():
         return pl.DataFrame(schema={**dict.fromkeys(_PORT, pl.String), "utilization_comm": pl.Float64})
     windows = comm_windows.sort("start_ns")
     # Communication time before an instant is a step function; its difference over a poll is the overlap.
     before = (windows["end_ns"] - windows["start_ns"]).cum_sum().shift(1, fill_value=0).to_numpy()
     starts, ends = windows["start_ns"].to_numpy(), windows["end_ns"].to_numpy()
-    whole = cut.filter((pl.col("metric") == "bytes") & pl.col("queue").is_null() & pl.col("delta").is_not_null())
+    inside = (pl.col("t1_ns") > window_start) & (pl.col("t0_ns") < window_end)
+    whole = bytes_.filter(inside & pl.col("delta").is_not_null())
 
     def elapsed(times: pl.Series) -> pl.Series:
         at = times.to_numpy()
@@ -266,7 +300,7 @@ def _communication(cut: pl.DataFrame, ports: pl.DataFrame, comm_windows: pl.Data
         return pl.Series(inside * (index >= 0))
 
     overlap = elapsed(whole["t1_ns"]) - elapsed(whole["t0_ns"])
-    used = whole.with_columns(overlap.alias("comm_ns")).filter(pl.col("comm_ns") >= _COMM_SHARE * pl.col("length_ns"))
+    used = whole.with_columns(overlap.alias("comm_ns")).filter(pl.col("comm_ns") >= _COMM_SHARE * (pl.col("t1_ns") - pl.col("t0_ns")))
     grouped = used.group_by(_PORT).agg(pl.col("delta").sum(), pl.col("comm_ns").sum()).with_columns(pl.col(_PORT).cast(pl.String))
     grouped = grouped.join(ports.select("device", "port", "speed_gbps"), on=["device", "port"], how="left")
     return grouped.select(*_PORT, (pl.col("delta") * 8 / (pl.col("comm_ns") * pl.col("speed_gbps"))).clip(0, 1).alias("utilization_comm"))
