@@ -17,6 +17,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     """The unchanged run: measured, and replayed from its own graph. ``dependencies`` is recorded or inferred."""
 
     measured_ms: float | None
+    measured_median_ms: float | None = None
     replayed_ms: float | None
     replay_error: float | None
     dependencies: str
@@ -34,6 +35,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     changes: list[dict[str, Any]]
     predicted_ms: float | None = None
+    #: Median over steps of the ranks' mean: the typical step, less moved by hiccups than the mean.
+    predicted_median_ms: float | None = None
     interval80_ms: tuple[float, float] | None = None
     interval95_ms: tuple[float, float] | None = None
     speedup: float | None = None

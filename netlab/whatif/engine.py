@@ -13,9 +13,14 @@ from netlab.whatif.arrays import COMMUNICATION, COMPUTE
 from netlab.whatif.draft import Draft, Setting
 from netlab.whatif.graph import EdgeKind, csr
 from netlab.whatif.replay import replay, topological_order
+from netlab.whatif.sharing import Sharing
 from netlab.whatif.timeline import Borders, StepRule
 
 __all__ = ["Engine", "Result"]
+
+#: Rounds of sharing and replay at most, and the movement below which a round counts as still.
+_ROUNDS = 8
+_STILL_NS = 1_000.0
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -38,6 +43,7 @@ class Engine:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.rule = StepRule(setting.model)
+        self.sharing = Sharing(setting.model, setting.transfers, setting.model.graph.end_ns)
 
     def run(self, drafts: Sequence[Draft], byte_scales: Sequence[float] | None = None) -> list[Result]:
         """Replay drafts; those that keep the run's graph share one pass. ``byte_scales`` stretch the byte part of each."""
@@ -49,10 +55,12 @@ class Engine:
             cost = np.stack([drafts[place].costs(scales[place]) for place in plain], axis=1)
             ends = replay(graph.pointer, graph.predecessor, cost)
             for column, place in enumerate(plain):
-                results[place] = self._result(drafts[place], np.ascontiguousarray(ends[:, column]), scales[place])
+                end, duration = self._retimed(drafts[place], np.ascontiguousarray(ends[:, column]), scales[place])
+                results[place] = self._result(drafts[place], end, duration)
         for place, draft in enumerate(drafts):
             if place not in results:
-                results[place] = self._result(draft, self._altered(draft, draft.costs(scales[place])), scales[place])
+                end, duration = self._retimed(draft, self._altered(draft, draft.costs(scales[place])), scales[place])
+                results[place] = self._result(draft, end, duration)
         return [results[place] for place in range(len(drafts))]
 
     def floor(self, draft: Draft) -> Result:
@@ -74,8 +82,36 @@ class Engine:
         except RunError:
             return None
 
-    def _result(self, draft: Draft, end: Floats, scale: float) -> Result:
-        duration, lead = draft.durations(scale), draft.lead_ns + draft.before_ns
+    def _retimed(self, draft: Draft, end: Floats, scale: float) -> tuple[Floats, Floats]:
+        """Alternate fair sharing of links and replay until nothing moves; a run whose collectives never overlap is done at once."""
+        graph, t = self.setting.model.graph, draft.transfers
+        duration = draft.durations(scale)
+        nominal = duration[t.node].copy()
+        factors = self.sharing.factors(t, end, nominal) if t.size else None
+        if factors is None:
+            return end, duration
+        base = graph.duration_ns[t.node]
+        shortens = bool((draft.durations(scale)[: graph.size] <= graph.duration_ns + 0.5).all()) and draft.size == graph.size
+        for _ in range(_ROUNDS):
+            length = nominal * factors
+            if shortens:
+                # Only shorter transfers: none may come out longer than measured, whatever it now overlaps with.
+                length = np.minimum(length, np.maximum(base, nominal))
+            moved = float(np.abs(length - duration[t.node]).max(initial=0.0))
+            duration[t.node] = length
+            cost = draft.lag_ns + duration + draft.lead_ns + draft.tail_ns
+            plain = not draft.more and not draft.dropped
+            end = replay(graph.pointer, graph.predecessor, cost) if plain else self._altered(draft, cost)
+            if moved < _STILL_NS:
+                break
+            again = self.sharing.factors(t, end, nominal)
+            if again is None:
+                break
+            factors = again
+        return end, duration
+
+    def _result(self, draft: Draft, end: Floats, duration: Floats) -> Result:
+        lead = draft.lead_ns + draft.before_ns
         return Result(end, duration, lead, draft.tail_ns, self.rule.borders(end, duration, lead))
 
     def _altered(self, draft: Draft, cost: Floats) -> Floats:

@@ -13,37 +13,43 @@ from netlab.whatif.graph import NodeKind
 
 __all__ = ["Places", "places"]
 
+_FAR = int(np.iinfo(np.int64).max)
+
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Places:
-    """Nodes of every (step, segment) by rank; a segment lies between two collectives of the rank's order."""
+    """Nodes of every step by rank, in order, with the segment in which each lies: between which two collectives of the rank's order."""
 
-    #: (step, segment) to rank to nodes in order.
-    segments: dict[tuple[int, int], dict[int, Ints]]
-    #: The kinds of those nodes as bytes: equal kinds can be compared one by one.
-    signature: dict[tuple[int, int], dict[int, bytes]]
+    #: step to rank to (nodes, segment of each).
+    steps: dict[int, dict[int, tuple[Ints, Ints]]]
+    kinds: NDArray[np.uint8]
 
-    def aligned(self, rank: int) -> Iterator[tuple[Ints, Ints]]:
-        """Segments of a rank whose nodes match those of others one by one: own nodes, and the peers' as rows."""
-        for key, by_rank in self.segments.items():
-            peers = self._peers(key, rank)
-            if peers:
-                yield by_rank[rank], np.stack([by_rank[peer] for peer in peers])
+    def alike(self) -> Iterator[tuple[list[int], Ints]]:
+        """Ranks that issue the same kinds of nodes in a step, two or more: the ranks, and their nodes as rows."""
+        for by_rank in self.steps.values():
+            found: dict[bytes, list[int]] = {}
+            for rank, (nodes, _) in by_rank.items():
+                found.setdefault(self.kinds[nodes].tobytes(), []).append(rank)
+            for ranks in found.values():
+                if len(ranks) > 1:
+                    yield ranks, np.stack([by_rank[rank][0] for rank in ranks])
 
-    def scaled(self, rank: int) -> Iterator[tuple[Ints, list[Ints]]]:
-        """Segments of a rank in which no other rank has the same nodes, but others run a segment at that place."""
-        for key, by_rank in self.segments.items():
-            others = [nodes for peer, nodes in by_rank.items() if peer != rank]
-            if rank in by_rank and others and not self._peers(key, rank):
-                yield by_rank[rank], others
-
-    def _peers(self, key: tuple[int, int], rank: int) -> list[int]:
-        kinds = self.signature[key]
-        if rank not in kinds:
-            return []
-        return [peer for peer, value in kinds.items() if peer != rank and value == kinds[rank]]
+    def unlike(self, rank: int) -> Iterator[tuple[Ints, list[Ints]]]:
+        """Segments of a rank in steps in which no other rank issues the same nodes, with what other ranks do at that place."""
+        for by_rank in self.steps.values():
+            if rank not in by_rank:
+                continue
+            nodes, segment = by_rank[rank]
+            kinds = self.kinds[nodes].tobytes()
+            others = {peer: placed for peer, placed in by_rank.items() if peer != rank}
+            if any(self.kinds[placed[0]].tobytes() == kinds for placed in others.values()):
+                continue
+            for number in np.unique(segment).tolist():
+                there = [placed[0][placed[1] == number] for placed in others.values()]
+                if there := [peer for peer in there if len(peer)]:
+                    yield nodes[segment == number], there
 
 
 def places(model: Model) -> Places:
@@ -55,36 +61,26 @@ def places(model: Model) -> Places:
     graph, a, s = model.graph, model.activities, model.steps
     # A float cannot hold an instant since the epoch to the nanosecond.
     at = np.rint(graph.end_ns).astype(np.int64) + graph.origin_ns
-    node_order_time = at.copy()
+    order_ns = at.copy()
     rows = np.arange(a.size)
     own = np.where(model.arrival_node >= 0, model.arrival_node, model.end_node)
-    node_order_time[own] = np.where(a.launched, a.launch_ns, a.start_ns)[rows]
+    order_ns[own] = np.where(a.launched, a.launch_ns, a.start_ns)[rows]
     members = graph.kind == NodeKind.ARRIVAL
     kinds = np.isin(graph.kind, (NodeKind.HOST, NodeKind.SYNC, NodeKind.COMPUTE, NodeKind.MEMORY, NodeKind.ARRIVAL))
-    step_of, part_of = np.full(graph.size, -1, np.int64), np.full(graph.size, -1, np.int64)
+    part_of = np.full(graph.size, -1, np.int64)
     part_of[own] = a.part
-    rank_parts = {(int(p)): int(r) for p, r in zip(a.part, a.rank, strict=True)}
-    segments: dict[tuple[int, int], dict[int, Ints]] = {}
-    signature: dict[tuple[int, int], dict[int, bytes]] = {}
-    for part, rank in rank_parts.items():
-        steps = np.flatnonzero(s.part == part)
-        steps = steps[np.argsort(s.mark_start_ns[steps], kind="stable")]
+    steps: dict[int, dict[int, tuple[Ints, Ints]]] = {}
+    for part, rank in {int(p): int(r) for p, r in zip(a.part, a.rank, strict=True)}.items():
+        rows = np.flatnonzero(s.part == part)
+        rows = rows[np.argsort(s.mark_start_ns[rows], kind="stable")]
         nodes = np.flatnonzero(kinds & (graph.rank == rank) & ((part_of == part) | (part_of < 0)))
-        placed = np.searchsorted(s.mark_start_ns[steps], node_order_time[nodes], side="right") - 1
-        nodes, placed = nodes[placed >= 0], placed[placed >= 0]
-        nodes = nodes[np.isin(placed, np.arange(len(steps)))]
-        last = s.end_ns[steps].max(initial=0)
-        nodes = nodes[node_order_time[nodes] <= last]
+        inside = (order_ns[nodes] >= s.mark_start_ns[rows].min(initial=_FAR)) & (order_ns[nodes] <= s.end_ns[rows].max(initial=-_FAR))
+        nodes = nodes[inside]
         # At one instant the host comes first, then what it launches.
-        nodes = nodes[np.lexsort((nodes, graph.kind[nodes], node_order_time[nodes]))]
-        placed = np.searchsorted(s.mark_start_ns[steps], node_order_time[nodes], side="right") - 1
-        step_of[nodes] = s.step[steps[placed]]
-        for place in np.unique(placed):
-            inside = nodes[placed == place]
-            segment = np.cumsum(members[inside]) - members[inside]
-            step = int(s.step[steps[place]])
-            for number in np.unique(segment):
-                chosen = inside[segment == number]
-                segments.setdefault((step, int(number)), {})[rank] = chosen
-                signature.setdefault((step, int(number)), {})[rank] = graph.kind[chosen].tobytes()
-    return Places(segments, signature)
+        nodes = nodes[np.lexsort((nodes, graph.kind[nodes], order_ns[nodes]))]
+        placed = np.searchsorted(s.mark_start_ns[rows], order_ns[nodes], side="right") - 1
+        for place in np.unique(placed).tolist():
+            chosen = nodes[placed == place]
+            segment = np.cumsum(members[chosen]) - members[chosen]
+            steps.setdefault(int(s.step[rows[place]]), {})[rank] = (chosen, segment)
+    return Places(steps, graph.kind)

@@ -148,6 +148,7 @@ class _Study:
         tight = self._mean(self.engine.run([lags])[0].borders.length_ns)
         return Baseline(
             measured_ms=self.measured_ms,
+            measured_median_ms=self._typical((self.model.steps.end_ns - self.model.steps.start_ns).astype(float)),
             replayed_ms=replayed,
             replay_error=replayed / self.measured_ms - 1 if self.measured_ms else None,
             dependencies=self.model.dependencies,
@@ -205,6 +206,7 @@ class _Study:
             name=scenario.name,
             changes=scenario.change_dicts(),
             predicted_ms=predicted,
+            predicted_median_ms=self._typical(lengths),
             interval80_ms=(max(0.0, low80), high80),
             interval95_ms=(max(0.0, low95), high95),
             speedup=speedup,
@@ -291,6 +293,10 @@ class _Study:
 
     def _mean(self, lengths: Floats) -> float:
         return float(lengths[self.pooled].mean()) / NS_PER_MS
+
+    def _typical(self, lengths: Floats) -> float:
+        """Median over steps of the ranks' mean."""
+        return float(np.median(self._per_step(lengths)))
 
     def _per_step(self, lengths: Floats) -> Floats:
         sums = np.bincount(self.step_number, weights=lengths[self.pooled])

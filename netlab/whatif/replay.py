@@ -15,8 +15,8 @@ from netlab.errors import RunError
 
 __all__ = ["COMPILED_FROM", "critical_path", "replay", "topological_order"]
 
-#: Nodes times scenarios from which compiled code pays for its start-up (importing numba takes about 0.5 s, plain Python 2 us per node).
-COMPILED_FROM = 300_000
+#: Nodes times scenarios from which compiled code pays for its start-up: loading numba takes about 1 s of CPU, plain Python 1 us per node.
+COMPILED_FROM = 1_000_000
 
 #: Scenarios from which array operations per node beat plain loops.
 _ROWS_FROM = 6

@@ -54,6 +54,7 @@ def compress(draft: Draft, setting: Setting, change: Compression) -> None:
         draft.inputs_missing.append("codec cost on this device (netlab calibrate)")
     elif change.codec_ms:
         draft.say(f"Encoding and decoding of one collective take {change.codec_ms:g} ms together, in halves before and behind it.")
+    draft.lower("calibrated")
     _say_latency(draft, setting, chosen)
 
 

@@ -16,6 +16,7 @@ from netlab.whatif.scenarios import Accumulation, Compute, Straggler
 __all__ = ["accumulate", "even_out", "speed_up"]
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 def speed_up(draft: Draft, setting: Setting, change: Compute) -> None:
@@ -46,7 +47,9 @@ def even_out(draft: Draft, setting: Setting, change: Straggler) -> None:
     wanted = ranks if change.rank == "all" else [change.rank]
     layout = places(setting.model)
     lag, duration = draft.lag_ns.copy(), draft.duration_ns.copy()
-    skipped = [rank for rank in wanted if not _replace(draft, layout, rank, lag, duration, change.rank == "all")]
+    done = _by_position(draft, layout, wanted, change.rank == "all", lag, duration)
+    done |= {rank for rank in wanted if _by_total(draft, layout, rank, change.rank == "all", lag, duration)}
+    skipped = [rank for rank in wanted if rank not in done]
     if len(skipped) == len(wanted):
         raise Refusal(
             "No other rank does the same work between collectives (pipeline stages or experts differ), so there is no measure to take."
@@ -62,23 +65,36 @@ def even_out(draft: Draft, setting: Setting, change: Straggler) -> None:
         draft.say(f"Ranks {', '.join(map(str, skipped[:8]))} do work of their own kind and stay as they are.")
 
 
-def _replace(draft: Draft, layout: Places, rank: int, lag: NDArray[np.float64], duration: NDArray[np.float64], every: bool) -> bool:
-    """Write the peers' medians into the rank's nodes; False if it has no peer in any step."""
+def _by_position(draft: Draft, layout: Places, wanted: list[int], every: bool, lag: Floats, duration: Floats) -> set[int]:
+    """Node by node, where ranks issue the same ones; returns the ranks that found a measure."""
+    done: set[int] = set()
+    for ranks, nodes in layout.alike():
+        here = [place for place, rank in enumerate(ranks) if rank in wanted]
+        for place in here[:1] if every else here:
+            block = nodes if every else np.delete(nodes, place, axis=0)
+            targets = nodes[here] if every else nodes[place]
+            lag[targets] = np.median(draft.lag_ns[block], axis=0)
+            duration[targets] = np.median(draft.duration_ns[block], axis=0)
+        done |= {ranks[place] for place in here}
+    return done
+
+
+def _by_total(draft: Draft, layout: Places, rank: int, every: bool, lag: Floats, duration: Floats) -> bool:
+    """Segment by segment, where no other rank issues the same nodes: all own time is stretched to the others' median."""
     done = False
-    for own, peers in layout.aligned(rank):
-        block = np.concatenate((own[None, :], peers)) if every else peers
-        lag[own] = np.median(draft.lag_ns[block], axis=0)
-        duration[own] = np.median(draft.duration_ns[block], axis=0)
-        done = True
-    for own, peers_of in layout.scaled(rank):
-        mine = draft.duration_ns[own].sum() + np.maximum(draft.lag_ns[own], 0).sum()
-        others = [draft.duration_ns[p].sum() + np.maximum(draft.lag_ns[p], 0).sum() for p in peers_of]
-        target = float(np.median([*others, mine] if every else others))
+    for own, others in layout.unlike(rank):
+        mine = _own_time(draft, own)
+        spent = [_own_time(draft, peer) for peer in others]
+        target = float(np.median([*spent, mine] if every else spent))
         if mine > 0:
             duration[own] = draft.duration_ns[own] * target / mine
             lag[own] = np.where(draft.lag_ns[own] > 0, draft.lag_ns[own] * target / mine, draft.lag_ns[own])
         done = True
     return done
+
+
+def _own_time(draft: Draft, nodes: Ints) -> float:
+    return float(draft.duration_ns[nodes].sum() + np.maximum(draft.lag_ns[nodes], 0).sum())
 
 
 def accumulate(draft: Draft, setting: Setting, change: Accumulation) -> None:
