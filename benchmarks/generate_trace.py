@@ -203,9 +203,10 @@ def _device_events(step: int, times: _Style, truth: Truth, seed: int) -> Iterato
         start += 9_000
         truth.add("device_events", times.base_ns + times.rounded(start), times.rounded(length))
         arguments = (
-            f'"External id": {external},\n      "queued": 0, "device": 0, "context": 1,\n      "stream": {stream}, "correlation": {correlation},\n'
-            '      "registers per thread": 168,\n      "shared memory": 213248,\n      "blocks per SM": 7.757576,\n'
-            '      "warps per SM": 93.090912,\n      "grid": [8, 128, 1],\n      "block": [384, 1, 1],\n      "est. achieved occupancy %": 19'
+            f'"External id": {external},\n      "queued": 0, "device": 0, "context": 1,\n      "stream": {stream}, '
+            f'"correlation": {correlation},\n      "registers per thread": 168,\n      "shared memory": 213248,\n'
+            '      "blocks per SM": 7.757576,\n      "warps per SM": 93.090912,\n      "grid": [8, 128, 1],\n'
+            '      "block": [384, 1, 1],\n      "est. achieved occupancy %": 19'
         )
         if is_collective:
             arguments += ",\n      " + _metadata(call, external).partition(", ")[2]

@@ -71,7 +71,7 @@ def account(
     sink.write("counters", result.counters)
     if facts is not None:
         sink.write("port_facts", facts)
-    message = f"{lost} values or lines could not be read" if lost else None
+    message = f"UNREADABLE_LINE: {lost} values or lines could not be read" if lost else None
     return Parsed(
         reader=reader,
         rows=rows,

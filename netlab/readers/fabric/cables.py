@@ -80,7 +80,7 @@ class CableReader:
         present = {name for row in cables.rows.values() for name in row}
         frame = pl.DataFrame(list(cables.rows.values()), schema={name: types[name] for name in types if name in present})
         sink.write("cables", CABLES.conform(frame, declared=False, source=source))
-        message = f"{cables.unparsed} lines could not be read" if cables.unparsed else None
+        message = f"UNREADABLE_LINE: {cables.unparsed} lines could not be read" if cables.unparsed else None
         return Parsed(
             reader=self.name,
             rows=len(cables.rows),

@@ -143,11 +143,16 @@ class SlurmTopologyYaml:
         return _parsed(self.name, _members(chosen), sink, source, issues)
 
 
+def _named(items: object, key: str) -> list[dict[str, Any]]:
+    """Entries of a list that have a name; a cut file may hold others."""
+    return [item for item in items if isinstance(item, dict) and key in item] if isinstance(items, list) else []
+
+
 def _members(topology: dict[str, Any]) -> Rows:
     rows: Rows = []
-    for item in (topology.get("tree") or {}).get("switches", []):
+    for item in _named((topology.get("tree") or {}).get("switches"), "switch"):
         for key, kind in (("nodes", "host"), ("children", "switch")):
             rows += [{"switch": str(item["switch"]), "member": name, "kind": kind} for name in expand_hostlist(str(item.get(key) or ""))]
-    for item in (topology.get("block") or {}).get("blocks", []):
+    for item in _named((topology.get("block") or {}).get("blocks"), "block"):
         rows += [{"switch": str(item["block"]), "member": name, "kind": "host"} for name in expand_hostlist(str(item.get("nodes") or ""))]
     return rows

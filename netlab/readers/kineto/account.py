@@ -23,6 +23,8 @@ def account(source: str, document: Document, counts: Counts, damage: StreamDamag
     ParseError
         If the file has no events at all, or damage left none.
     """
+    if document.size_bytes == 0 and damage is None:
+        raise ParseError(f"EMPTY_FILE: {source} is empty; record it again.")
     structural = _structural(source, document, damage)
     tally = document.tally
     if not document.has_events or (tally["events"] == 0 and tally["objects"] > 0):

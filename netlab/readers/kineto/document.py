@@ -32,7 +32,7 @@ _BATCH_ROWS = 1 << 15
 _SEARCH_BYTES = 1 << 30
 _DAMAGE_PLACES = 20
 #: What an event begins with; the byte before tells whether it is an event or the value of a key.
-_EVENT_START = re.compile(rb'\{[\x00-\x20]{0,64}"(?:ph|cat|name)"[\x00-\x20]{0,64}:')
+_EVENT_START = re.compile(rb'\{[\x00-\x20]{0,64}"(?:ph|cat|name|pid|tid|ts|dur|args)"[\x00-\x20]{0,64}:')
 _START_BYTES = 160
 _BEFORE_BYTES = 80
 _HEADER_KEY = re.compile(rb'"(baseTimeNanoseconds|distributedInfo|deviceProperties)"\s{0,64}:\s{0,64}')
@@ -200,7 +200,9 @@ class _Reading:
         while key in HEADER_KEYS:
             end = plain.skip_value(window.data, window.at, window.end, ignored)
             if end >= 0:
-                self.document.header[key] = bytes(window.data[window.at : end])
+                # Behind damage the header may be another writer's: the first one counts.
+                if self.document.damage_count == 0 or key not in self.document.header:
+                    self.document.header[key] = bytes(window.data[window.at : end])
                 window.at = end
                 return
             answer = window.more(_HEADER_BYTES) if end == -1 else FULL

@@ -163,6 +163,8 @@ def number(b: Any, p: int, e: int, scale: int) -> tuple[int, int]:
             shift += 1
         p += 1
         digits += 1
+    if digits == 0:
+        return 0, 1
     if p < e and b[p] == 46:
         p += 1
         while p < e and 48 <= b[p] <= 57:
@@ -176,9 +178,6 @@ def number(b: Any, p: int, e: int, scale: int) -> tuple[int, int]:
                 dropped += 1
                 lost = lost or digit > 0
             p += 1
-            digits += 1
-    if digits == 0:
-        return 0, 1
     if p < e and (b[p] == 101 or b[p] == 69):
         p += 1
         sign = 1
@@ -201,6 +200,8 @@ def number(b: Any, p: int, e: int, scale: int) -> tuple[int, int]:
     if mantissa == 0:
         return 0, 0
     if shift > 0:
+        if dropped > 0:
+            return 0, 2
         while shift > 0:
             if mantissa > _TENTH:
                 return 0, 2
