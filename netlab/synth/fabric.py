@@ -55,14 +55,14 @@ def nic_of(spec: Spec, rank: int) -> tuple[str, str]:
 def uplinks(spec: Spec) -> tuple[int, float]:
     """Number of uplinks of a leaf and the speed of each: as much as its host ports, or that over the oversubscription on two of them."""
     if spec.oversubscription <= 1:
-        return spec.gpus_per_node, _nominal_gbps(spec)
-    return 2, spec.gpus_per_node * _nominal_gbps(spec) / spec.oversubscription / 2
+        return spec.gpus_per_node, spec.cable_gbps
+    return 2, spec.gpus_per_node * spec.cable_gbps / spec.oversubscription / 2
 
 
 def cables(spec: Spec) -> list[Cable]:
     """Every cable of the cluster; a leaf's flows are spread evenly over its uplinks."""
     count, speed = uplinks(spec)
-    nominal = _nominal_gbps(spec)
+    nominal = spec.cable_gbps
     found: list[Cable] = []
     for node, host in enumerate(spec.hosts):
         leaf = f"leaf{node}"
@@ -123,8 +123,3 @@ def _place(spec: Spec, rank: int) -> tuple[str, int, int, str, int, int]:
     host, nic = nic_of(spec, rank)
     local = spec.local_rank(rank)
     return host, local, local, nic, 1, local
-
-
-def _nominal_gbps(spec: Spec) -> float:
-    """What is printed on the cable, whatever it carries."""
-    return max(400.0, spec.inter_node_gbps)

@@ -150,8 +150,8 @@ def _backward(step: _Step, spec: Spec, block: str, tensor: bool) -> None:
 
 
 def _buckets(spec: Spec) -> tuple[list[int], list[int]]:
-    """Sizes of a layer's gradient buckets that are full after its first and after its second block."""
-    count = max(1, -(-spec.layer_gradient_bytes // spec.bucket_bytes))
-    size = spec.layer_gradient_bytes // count // 4 * 4
-    early = count // 2
-    return [size] * early, [size] * (count - early)
+    """Sizes of a layer's gradient buckets that are full after its first and after its second block: all of the cap, the last the rest."""
+    full, rest = divmod(spec.layer_gradient_bytes, spec.bucket_bytes)
+    sizes = [spec.bucket_bytes] * full + ([rest] if rest else [])
+    early = len(sizes) // 2
+    return sizes[:early], sizes[early:]

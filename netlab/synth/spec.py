@@ -68,6 +68,8 @@ class Spec:
     #: Host clocks are ahead or behind by up to this much; the first host's is true.
     clock_skew_ns: int = 2_000_000
 
+    #: What is printed on the cables between hosts, whatever they carry; netlab.toml and ports.csv declare it.
+    cable_gbps: float = 400.0
     # The network: a ring moves 2(n-1)/n of the message over each link, and every hop between hosts or GPUs costs a latency.
     inter_node_gbps: float = 400.0
     intra_node_gbps: float = 3600.0
@@ -77,7 +79,7 @@ class Spec:
 
     # The schedule.
     overlap: bool = True
-    bucket_bytes: int = 40 * MIB
+    bucket_bytes: int = 50 * MIB
 
     # Faults.
     straggler: int | None = None

@@ -33,8 +33,8 @@ world_size = {ranks}
 gpus_per_node = {gpus_per_node}
 
 [links]
-intra_node_gbps = 3600
-inter_node_gbps = 400
+intra_node_gbps = {intra_node_gbps:g}
+inter_node_gbps = {cable_gbps:g}
 """
 
 
