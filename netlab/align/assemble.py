@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from netlab.align.absences import tell_absent_members
 from netlab.align.clocks import Clocks, correct, measure_clocks
 from netlab.align.completeness import judge_steps, pooled_steps
 from netlab.align.doubts import tell_doubts
@@ -15,7 +16,7 @@ from netlab.align.events import device_activities
 from netlab.align.groups import group_table, parallelism, resolve_groups
 from netlab.align.host_work import host_activities, is_gloo_run
 from netlab.align.matching import match_collectives
-from netlab.align.metadata import describe_communication, fill_from_calls
+from netlab.align.metadata import batched_messages, describe_communication, fill_from_calls
 from netlab.align.options import AlignOptions
 from netlab.align.ranks import Assembly, assemble_ranks
 from netlab.align.split import message_rows, number_in_time, split_instances
@@ -31,7 +32,7 @@ __all__ = ["Aligned", "align"]
 _ACTIVITY_INSTANTS = ("start_ns", "end_ns", "launch_start_ns", "launch_end_ns")
 _STEP_INSTANTS = ("start_ns", "end_ns", "mark_start_ns", "mark_end_ns")
 #: What an instance's members take over from their activities.
-_MEMBER = ("activity", "rank", "window", "step", "start_ns", "end_ns", "group_name", "group_description", "seq", "dtype", "bytes")
+_MEMBER = ("activity", "rank", "window", "step", "start_ns", "end_ns", "group_name", "group_description", "seq", "dtype")
 
 
 @dataclass(frozen=True)
@@ -78,19 +79,21 @@ def align(raw: Mapping[str, pl.DataFrame], options: AlignOptions | None = None) 
     gloo = is_gloo_run(raw)
     events = host_activities(raw, assembly.files) if gloo else device_activities(raw, assembly.files, options, issues)
     events = describe_communication(fill_from_calls(events, raw["comm_calls"]))
+    parts = batched_messages(events, raw["comm_calls"])
     events, members_of = resolve_groups(events, raw["process_groups"], assembly.world_size, assembly.ranks, issues)
     marks = step_marks(raw["annotations"], assembly.files)
     events = launch_steps(events, marks).sort("rank", "window", "start_ns", "end_ns", "stream", "file", "event").with_row_index("row")
     steps = judge_steps(step_borders(marks, events), events, raw["launches"], assembly.files, options, issues)
     tell_doubts(events, raw, assembly.files, steps, issues, gloo=gloo)
     communication = events.filter((pl.col("kind") == "communication") & ~pl.col("copy"))
-    matched = match_collectives(communication, members_of, assembly.world_size, issues)
+    matched = match_collectives(communication, parts, members_of, assembly.world_size, issues)
     ends = pl.concat([matched, events.select("rank", "end_ns")[matched["row"]]], how="horizontal")
     clocks = measure_clocks(ends, assembly.ranks, assembly.hosts, issues)
     steps = correct(steps, clocks, _STEP_INSTANTS)
     events = _with_steps(correct(events, clocks, _ACTIVITY_INSTANTS), steps)
     events = events.sort("rank", "start_ns", "end_ns", "stream", "row").with_row_index("activity")
     split = _split(matched, events, clocks, group_table(members_of, assembly.hosts), options)
+    tell_absent_members(split, events, members_of, assembly.ranks, issues)
     pooled, excluded = pooled_steps(steps, assembly.ranks, issues)
     frames = {
         "ranks": _ranks_table(events, raw["trace_files"], assembly),
@@ -138,16 +141,19 @@ def _split(matched: pl.DataFrame, events: pl.DataFrame, clocks: Clocks, groups: 
     kernels = events.select(_MEMBER)[position[matched["row"].to_numpy()]]
     places = groups.drop("gid")[matched["gid"]]
     domains = clocks.table.select("rank", domain=pl.col("domain").rank("dense"), domain_error_ns="error_ns")
+    matched = matched.rename({"message_bytes": "bytes"})
     members = pl.concat([matched, kernels, places], how="horizontal").join(domains, on="rank", maintain_order="left")
     return split_instances(number_in_time(members), options)
 
 
 def _activities_table(events: pl.DataFrame, split: pl.DataFrame) -> pl.DataFrame:
     """Activities with what their instance says; written into place by number, for a join of everything would cost most of the stage."""
-    columns = ("instance", "group", "layer", "split", "op", "transfer_start_ns", "transfer_start_low_ns", "transfer_start_high_ns")
-    joined = events.join(split.select("activity", *columns), on="activity", how="left", maintain_order="left", suffix="_matched")
-    communicates, copy = pl.col("kind") == "communication", pl.col("copy")
     instants = ("transfer_start_ns", "transfer_start_low_ns", "transfer_start_high_ns")
+    columns = ("instance", "group", "layer", "split", "op", *instants)
+    joined = events.join(
+        _one_row_each(split.select("activity", *columns)), on="activity", how="left", maintain_order="left", suffix="_matched"
+    )
+    communicates, copy = pl.col("kind") == "communication", pl.col("copy")
     joined = joined.with_columns(
         # A copy between two devices does not wait: all of it is transfer.
         *(pl.when(copy).then("start_ns").otherwise(name).alias(name) for name in instants),
@@ -157,6 +163,29 @@ def _activities_table(events: pl.DataFrame, split: pl.DataFrame) -> pl.DataFrame
         split=pl.when(copy).then(pl.lit("measured")).otherwise("split"),
     )
     return ACTIVITIES.conform(joined)
+
+
+def _one_row_each(matched: pl.DataFrame) -> pl.DataFrame:
+    """A kernel that runs several messages is done when the last of its peers has come, and may transfer once the first has."""
+    if matched["activity"].n_unique() == matched.height:
+        return matched
+    poorest = pl.col("split").replace_strict({"measured": 0, "bounded": 1, "unknown": 2}).max()
+    return (
+        matched.group_by("activity", maintain_order=True)
+        .agg(
+            pl.col("instance", "group", "op").first(),
+            pl.col("layer").sort().first(),
+            pl.col("transfer_start_ns", "transfer_start_low_ns").max(),
+            pl.col("transfer_start_high_ns").min(),
+            split=poorest,
+            known=pl.col("transfer_start_ns").is_not_null().all(),
+        )
+        .with_columns(
+            split=pl.col("split").replace_strict({0: "measured", 1: "bounded", 2: "unknown"}, return_dtype=pl.String),
+            transfer_start_ns=pl.when("known").then("transfer_start_ns"),
+        )
+        .drop("known")
+    )
 
 
 def _ranks_table(events: pl.DataFrame, trace_files: pl.DataFrame, assembly: Assembly) -> pl.DataFrame:

@@ -78,7 +78,6 @@ RULES: tuple[Rule, ...] = (
     Rule(r"^(_z\d+)?(void )?(rccl|mscclkernel)\w*", "RCCL", op="unknown"),
     Rule(r"\boneccl_(?P<op>\w+)", "oneCCL"),
     Rule(r"^(void )?(hccl|hcom)_?(?P<op>\w+)", "HCCL"),
-    Rule(r"\b(dpsk|deep)_?(::)?ep::\w*::?(notify|cached_notify)", "DeepEP", op="all_to_all"),
     Rule(r"\b(dpsk::ep|deep_ep|deepep|hybrid_ep|uccl::ep|mori::moe|pplx)::", "DeepEP family", op="all_to_all"),
     Rule(r"\bmscclpp(::|_|\b)", "MSCCL++", op="unknown"),
     Rule(r"nvshmem\w*?(?P<op>all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|barrier)", "NVSHMEM"),

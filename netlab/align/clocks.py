@@ -23,6 +23,8 @@ _LEAST_SAMPLES = 3
 #: Drift over less than this is noise (thousands of ppm on 1 to 4 s of trace, -61 ppm on 123 s: measured on Gloo runs).
 _LEAST_DRIFT_SPAN_NS = 60 * NS_PER_S
 _DRIFT_POINTS = 200
+#: A deviation inside a host must be this many times the scatter of ends.
+_NOISE_FACTOR = 3
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,9 @@ def _split_deviating(domains: dict[int, str], ends: pl.DataFrame, ranks: list[in
         values = [offsets[alone[rank]].offset_ns for rank in inside]
         center = values[0] if len(inside) == 2 else float(np.median(np.array(values, np.float64)))
         for rank, value in zip(inside, values, strict=True):
-            if abs(value - center) > SKEW_NS:
+            # Where ends scatter by milliseconds (Gloo), a median of some hundred microseconds is no clock.
+            noise = offsets[alone[rank]].error_ns or 0
+            if abs(value - center) > max(SKEW_NS, _NOISE_FACTOR * noise):
                 result[rank] = alone[rank]
     return result
 
@@ -254,9 +258,8 @@ def _errors(ends: pl.DataFrame, offset: list[float], drift: list[float] | None, 
 
 
 def _tell_skew(table: pl.DataFrame, issues: list[Issue]) -> None:
-    for domain, offset in (
-        table.filter(pl.col("offset_ns").abs() > SKEW_NS).select("domain", "offset_ns").unique().sort("domain").iter_rows()
-    ):
+    skewed = table.filter((pl.col("offset_ns").abs() > SKEW_NS) & (pl.col("offset_ns").abs() > pl.col("error_ns").fill_null(0)))
+    for domain, offset in skewed.select("domain", "offset_ns").unique().sort("domain").iter_rows():
         side = "ahead of" if offset > 0 else "behind"
         text = (
             f"The clock of {domain} is {abs(offset) / NS_PER_MS:.3f} ms {side} that of the lowest rank, by the common ends of collectives; "

@@ -88,7 +88,9 @@ def _touched(steps: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _tell_lost_events(steps: pl.DataFrame, issues: list[Issue]) -> None:
-    lost = steps.filter(pl.col("why").str.contains("no device events").fill_null(value=False))
+    # A file without any device event has an issue of its own (NO_DEVICE_EVENTS).
+    some = (pl.col("touched").is_not_null() | pl.col("kept").fill_null(0).gt(0)).any().over("file")
+    lost = steps.filter(some & pl.col("why").str.contains("no device events").fill_null(value=False))
     for path, numbers, total in (
         lost.join(steps.group_by("path").agg(total=pl.len()), on="path")
         .group_by("path", maintain_order=True)

@@ -13,6 +13,10 @@ __all__ = ["tell_doubts"]
 
 #: A kernel this long on a stream of its own is more likely communication than compute.
 _LONG_KERNEL_NS = 500 * NS_PER_US
+#: Names that say computing; nobody wants to be asked about a matrix product on a second stream.
+_SAYS_COMPUTE = (
+    r"(?i)gemm|gemv|cutlass|cublas|cudnn|conv|attention|attn|flash|fmha|softmax|norm|elementwise|triton_|dropout|embedding|adam|optimizer"
+)
 
 
 def tell_doubts(
@@ -67,6 +71,7 @@ def _tell_unclassified(events: pl.DataFrame, files: pl.DataFrame, issues: list[I
     lane = ["file", "device"]
     main = pl.col("count") == pl.col("count").max().over(lane)
     found = streams.filter((pl.col("names") == 1) & pl.col("compute") & (pl.col("longest") >= _LONG_KERNEL_NS) & ~main)
+    found = found.filter(~pl.col("name").str.contains(_SAYS_COMPUTE))
     for path, stream, name, longest in (
         found.join(files, on="file").sort("path", "stream").select("path", "stream", "name", "longest").iter_rows()
     ):

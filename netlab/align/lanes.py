@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from netlab.align.sequences import align_lane
+from netlab.align.sequences import LEAST_FOR_SHIFT, align_lane
 
 __all__ = ["align_lanes", "number_rows"]
 
@@ -42,6 +42,7 @@ def align_lanes(events: pl.DataFrame, lane: list[str]) -> tuple[pl.DataFrame, li
     marks = events.with_columns(mark=_marks(events)).group_by("lane", "rank").agg(pl.col("mark").sum(), length=pl.len())
     uniform = marks.group_by("lane").agg(uniform=(pl.col("mark").n_unique() == 1) & (pl.col("length").n_unique() == 1))
     events = events.join(uniform, on="lane", maintain_order="left")
+    events = events.with_columns(uniform=pl.col("uniform") & ~pl.col("lane").is_in(_shifted(events).implode()))
     same = number_rows(events.filter("uniform"), ["lane", "place"]).with_columns(agrees=pl.lit(value=True))
     parts, losses, base = [same], [], same.height
     for part in events.filter(~pl.col("uniform")).partition_by("lane", maintain_order=True):
@@ -55,6 +56,19 @@ def align_lanes(events: pl.DataFrame, lane: list[str]) -> tuple[pl.DataFrame, li
         parts.append(part)
         base += part.height
     return pl.concat(parts).drop("part", "lane", "key", "place", "uniform"), losses
+
+
+def _shifted(events: pl.DataFrame) -> pl.Series:
+    """Lanes of equal sequences whose ends do not agree at all: the sequences may be shifted against each other."""
+    same = events.filter("uniform").select("lane", "rank", "place", "end_ns")
+    reference = same.filter(pl.col("rank") == pl.col("rank").first().over("lane")).select("lane", "place", reference_ns="end_ns")
+    both = same.join(reference, on=["lane", "place"], maintain_order="left").with_columns(
+        difference=pl.col("end_ns") - pl.col("reference_ns"), gap=pl.col("reference_ns").diff().abs().over("lane", "rank")
+    )
+    scatter = both.group_by("lane", "rank").agg(
+        scatter=(pl.col("difference") - pl.col("difference").median()).abs().median(), gap=pl.col("gap").median(), length=pl.len()
+    )
+    return scatter.filter((pl.col("length") >= LEAST_FOR_SHIFT) & (pl.col("scatter") > pl.col("gap") / 4))["lane"].unique()
 
 
 def _marks(events: pl.DataFrame) -> pl.Series:

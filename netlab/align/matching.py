@@ -32,11 +32,16 @@ _RESULT = {
     "src": pl.Int32,
     "dst": pl.Int32,
     "loose": pl.Boolean,
+    "message_bytes": pl.Int64,
 }
 
 
 def match_collectives(
-    events: pl.DataFrame, members_of: dict[int, tuple[tuple[int, ...], int]], world_size: int | None, issues: list[Issue]
+    events: pl.DataFrame,
+    parts: pl.DataFrame,
+    members_of: dict[int, tuple[tuple[int, ...], int]],
+    world_size: int | None,
+    issues: list[Issue],
 ) -> pl.DataFrame:
     """Match communication activities to instances.
 
@@ -45,6 +50,8 @@ def match_collectives(
     events
         Communication activities (copies left out) with row, rank, window, op, dtype, bytes, gid, group_name, seq, comms_id, src_rank,
         dst_rank, collective, launch_step, launch_start_ns, start_ns, end_ns.
+    parts
+        Single messages of kernels that run several.
     members_of
         Members and size by gid; pairs that exchange messages are added.
     world_size
@@ -73,7 +80,7 @@ def match_collectives(
         .sort("rank", "window", "order_ns", "start_ns", "row")
     )
     found = []
-    rest, messages = match_messages(events, members_of, world_size, issues)
+    rest, messages = match_messages(events, parts, members_of, world_size, issues)
     groups = _GroupText(members_of, names.to_list())
     numbered = rest.filter(pl.col("seq").is_not_null() & ~pl.col("assumed"))
     rest = rest.filter(pl.col("seq").is_null() | pl.col("assumed"))
@@ -85,10 +92,10 @@ def match_collectives(
         found.append(_by_name(named, groups, issues))
     if rest.height:
         found.append(_by_sequence(rest, groups, issues))
-    parts = [_finish(part) for part in found]
+    finished = [_finish(part) for part in found]
     if messages.height:
-        parts.append(messages)
-    return _concat(parts)
+        finished.append(messages)
+    return _concat(finished)
 
 
 class _GroupText:
@@ -106,7 +113,8 @@ class _GroupText:
 def _finish(part: pl.DataFrame) -> pl.DataFrame:
     loose = ~pl.col("op").is_in(SYNCHRONISING) | pl.col("exchange")
     absent = pl.lit(None, pl.Int32)
-    return part.select("row", pl.col("instance").cast(pl.Int64), "gid", "op", src=absent, dst=absent, loose=loose)
+    size = pl.col("bytes").alias("message_bytes")
+    return part.select("row", pl.col("instance").cast(pl.Int64), "gid", "op", size, src=absent, dst=absent, loose=loose).select(*_RESULT)
 
 
 def _concat(parts: list[pl.DataFrame]) -> pl.DataFrame:

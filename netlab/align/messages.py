@@ -11,9 +11,15 @@ from netlab.issues import Issue
 
 __all__ = ["match_messages"]
 
+_COLUMNS = ("row", "instance", "gid", "op", "src", "dst", "loose", "message_bytes")
+
 
 def match_messages(
-    events: pl.DataFrame, members_of: dict[int, tuple[tuple[int, ...], int]], world_size: int | None, issues: list[Issue]
+    events: pl.DataFrame,
+    parts: pl.DataFrame,
+    members_of: dict[int, tuple[tuple[int, ...], int]],
+    world_size: int | None,
+    issues: list[Issue],
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Match sends and receives whose peers are known.
 
@@ -21,35 +27,37 @@ def match_messages(
     ----------
     events
         As :func:`netlab.align.matching.match_collectives` prepares them, sorted by rank and launch order.
+    parts
+        Messages of kernels that run several, see :func:`netlab.align.metadata.batched_messages`.
     members_of
         Members and size by gid; the pairs that exchange messages are added as groups of two.
 
     Returns
     -------
-    The events that are no message with a known peer, and for the others what matching says.
+    The events that are no message with a known peer, and for the others what matching says: one row per message and end, so that a kernel
+    with several messages has several.
     """
-    ends = _ends(events, members_of, world_size)
+    ends = _ends(events, parts, members_of, world_size)
     if ends.is_empty():
         return events, ends
     rest = events.join(ends.select("row"), on="row", how="anti", maintain_order="left")
     found = _pair(ends, ["name_id", "window", "src", "dst"], issues)
-    paired = pl.len().over("instance") == 2
     # Batched exchanges carry the label of their first operation only: where no send of two ranks finds its receive, their sends meet.
-    found = found.with_columns(low=pl.min_horizontal("src", "dst"), high=pl.max_horizontal("src", "dst"), paired=paired)
+    found = found.with_columns(
+        low=pl.min_horizontal("src", "dst"), high=pl.max_horizontal("src", "dst"), paired=pl.len().over("instance") == 2
+    )
     lane = ["name_id", "window", "low", "high"]
     labelled = pl.col("paired").any().over(lane)
     crossed = _pair(found.filter(~labelled).drop("instance").with_columns(side=pl.col("rank") > pl.col("low")), lane, issues)
-    parts = [
-        found.filter(labelled).with_columns(loose=pl.lit(value=False)).select(*_COLUMNS),
-        crossed.with_columns(pl.col("instance") + found.height, loose=pl.len().over("instance") == 2).select(*_COLUMNS),
-    ]
-    both = pl.concat(parts)
+    both = pl.concat(
+        [
+            found.filter(labelled).with_columns(loose=pl.len().over("row") > 1).select(*_COLUMNS),
+            crossed.with_columns(pl.col("instance") + found.height, loose=pl.lit(value=True)).select(*_COLUMNS),
+        ]
+    )
     pairs = _pair_groups(both, members_of)
-    both = both.drop("gid").join(pairs, on=["src", "dst"], maintain_order="left")
-    return rest, number_rows(both.rename({"instance": "pair"}), ["pair"]).select("row", "instance", "gid", "op", "src", "dst", "loose")
-
-
-_COLUMNS = ("row", "instance", "gid", "op", "src", "dst", "loose")
+    both = both.drop("gid").join(pairs, on=["src", "dst"], maintain_order="left").rename({"instance": "pair"})
+    return rest, number_rows(both, ["pair"]).select(*_COLUMNS)
 
 
 def _pair_groups(ends: pl.DataFrame, members_of: dict[int, tuple[tuple[int, ...], int]]) -> pl.DataFrame:
@@ -64,31 +72,39 @@ def _pair_groups(ends: pl.DataFrame, members_of: dict[int, tuple[tuple[int, ...]
     return distinct.with_columns(pl.Series("gid", gids, dtype=pl.Int32))
 
 
-def _ends(events: pl.DataFrame, members_of: dict[int, tuple[tuple[int, ...], int]], world_size: int | None) -> pl.DataFrame:
+def _ends(
+    events: pl.DataFrame, parts: pl.DataFrame, members_of: dict[int, tuple[tuple[int, ...], int]], world_size: int | None
+) -> pl.DataFrame:
     """Sends and receives with global ranks of both ends; the peer may be stated as a global rank or as a place in the group."""
-    sends = events.filter(pl.col("op").is_in(["send", "recv"]))
+    batched = events.join(parts, on=["file", "event"], suffix="_part", maintain_order="left_right")
+    stated = [name for name in parts.columns if name not in ("file", "event")]
+    batched = batched.with_columns(pl.col(f"{name}_part").alias(name) for name in stated).select(events.columns)
+    single = events.join(parts, on=["file", "event"], how="anti", maintain_order="left").filter(pl.col("op").is_in(["send", "recv"]))
+    sends = pl.concat([single, batched]).sort("rank", "window", "order_ns", "start_ns", "row", maintain_order=True)
     gids = sends["gid"].unique().to_list()
     members = pl.DataFrame(
         {"gid": gids, "members": [list(members_of[gid][0]) for gid in gids]}, schema={"gid": pl.Int32, "members": pl.List(pl.Int32)}
     )
     sends = sends.join(members, on="gid", maintain_order="left")
-    stated = pl.when(pl.col("op") == "send").then("dst_rank").otherwise("src_rank")
-    own = pl.col("rank")
+    own, peer_stated = pl.col("rank"), pl.when(pl.col("op") == "send").then("dst_rank").otherwise("src_rank")
     # Without a group the world stands for it, and only where it is known to have two ranks is the peer certain.
     two = (pl.col("members").list.len() == 2) & (~pl.col("assumed") | (pl.lit(world_size) == 2).fill_null(value=False))
     other_of_two = pl.when(two).then(pl.col("members").list.sum() - own)
-    placed = pl.col("members").list.get(stated, null_on_oob=True)
+    placed = pl.col("members").list.get(peer_stated, null_on_oob=True)
     peer = (
-        pl.when(stated.is_null() | (stated == own) | (stated < 0))
+        pl.when(peer_stated.is_null() | (peer_stated == own) | (peer_stated < 0))
         .then(other_of_two)
-        .when(pl.col("assumed") | pl.col("members").list.contains(stated))
-        .then(stated)
+        .when(pl.col("assumed") | pl.col("members").list.contains(peer_stated))
+        .then(peer_stated)
         .otherwise(placed)
     )
     sends = sends.with_columns(peer=peer.cast(pl.Int32)).filter(pl.col("peer").is_not_null() & (pl.col("peer") != own))
     sending = pl.col("op") == "send"
     return sends.with_columns(
-        src=pl.when(sending).then(own).otherwise("peer"), dst=pl.when(sending).then("peer").otherwise(own), side=~sending
+        src=pl.when(sending).then(own).otherwise("peer"),
+        dst=pl.when(sending).then("peer").otherwise(own),
+        side=~sending,
+        message_bytes=pl.col("bytes"),
     )
 
 
@@ -105,9 +121,8 @@ def _pair(ends: pl.DataFrame, lane: list[str], issues: list[Issue]) -> pl.DataFr
         parts.append(_replaced(part))
         src, dst, sends, receives = part.select(lane[-2], lane[-1], "sends", "receives").row(0)
         text = (
-            f"Of the messages from rank {src} to rank {dst}, {sends} sends and {receives} receives were seen; the surplus "
-            "was lost on the other "
-            "side, the rest was matched by common ends."
+            f"Of the messages from rank {src} to rank {dst}, {sends} sends and {receives} receives were seen; the surplus was lost on the "
+            "other side, the rest was matched by common ends."
         )
         issues.append(Issue(code="SEQ_GAP", message=text))
     return number_rows(pl.concat(parts), [*lane, "place"]).drop("place", "sends", "receives")

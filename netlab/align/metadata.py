@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import polars as pl
 
@@ -10,50 +10,98 @@ from netlab.align.classify import SEND_RECV, operation_of_name
 from netlab.align.events import METADATA
 from netlab.units import dtype_bytes
 
-__all__ = ["describe_communication", "fill_from_calls"]
+__all__ = ["batched_messages", "describe_communication", "fill_from_calls"]
+
+_EVENT = ["file", "event"]
 
 
 def fill_from_calls(events: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     """Give communication kernels without metadata that of the ``record_param_comms`` call that launched them.
 
-    The call is found by external id, else as the one that encloses the kernel's launch on its thread, else, where a file has
-    exactly as many unused calls as kernels left and their operations agree, in order of launch.
+    The call is found by external id, else as the one that encloses the kernel's launch on its thread, else, where a file has exactly as
+    many unused calls as kernels left and their operations agree, in order of launch.
     """
     known = calls.filter(pl.col("collective").is_not_null()).with_row_index("call")
     bare = events.filter((pl.col("kind") == "communication") & pl.col("collective").is_null() & ~pl.col("copy"))
     if known.is_empty() or bare.is_empty():
         return events
-    found = _by_external_id(bare, known)
-    rest = bare.join(found, on=["file", "event"], how="anti")
-    found = pl.concat([found, _by_enclosing_call(rest, known)])
-    rest = bare.join(found, on=["file", "event"], how="anti")
+    found = _same_external_id(bare, known).unique(_EVENT, keep="first", maintain_order=True)
+    rest = bare.join(found, on=_EVENT, how="anti")
+    found = pl.concat([found, _enclosing_call(rest, known)])
+    rest = bare.join(found, on=_EVENT, how="anti")
     labelled = events.filter(pl.col("collective").is_not_null())
-    unused = known.join(found, on="call", how="anti")
-    for column in ("external_id", "launch_external_id"):
-        unused = unused.join(labelled, left_on=["file", "external_id"], right_on=["file", column], how="anti")
+    unused = _without_kernel(known.join(found, on="call", how="anti"), labelled)
     found = pl.concat([found, _by_order(rest, unused)])
     fill = found.join(known.select("call", *METADATA), on="call").drop("call")
-    joined = events.join(fill, on=["file", "event"], how="left", suffix="_call")
+    joined = events.join(fill, on=_EVENT, how="left", suffix="_call")
     return joined.with_columns(pl.coalesce(name, f"{name}_call").alias(name) for name in METADATA).drop(f"{name}_call" for name in METADATA)
 
 
-def _by_external_id(bare: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
-    once = known.filter(pl.col("external_id").is_not_null()).unique(["file", "external_id"], keep="none")
-    keys = pl.concat(
-        [
-            bare.select("file", "event", "external_id"),
-            bare.select("file", "event", external_id="launch_external_id"),
-        ]
-    ).filter(pl.col("external_id").is_not_null())
+def batched_messages(events: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+    """The single messages of SendRecv kernels that run several (``batch_isend_irecv``), from the host's record of each.
+
+    A kernel's calls carry its external id, or were made on its thread since the SendRecv kernel before it.
+
+    Returns
+    -------
+    One row per message: file, event (the kernel), op, src_rank, dst_rank, bytes, dtype. Kernels with one call that say so themselves
+    are left out.
+    """
+    ops = _mapping(calls["collective"].unique().drop_nulls().to_list(), "collective", "call_op", operation_of_name, pl.String)
+    known = calls.with_row_index("call").join(ops, on="collective", maintain_order="left").filter(pl.col("call_op").is_in(["send", "recv"]))
+    kernels = events.filter((pl.col("kernel_op") == SEND_RECV) & ~pl.col("copy"))
+    if known.is_empty() or kernels.is_empty():
+        return _message_parts(known, pl.DataFrame(schema={"file": pl.Int32, "event": pl.Int64, "call": pl.UInt32}))
+    own = _same_external_id(kernels, known)
+    several = own.filter(pl.len().over(_EVENT) > 1)
+    unclear = kernels.filter(pl.col("collective").is_null() | ~pl.col("op").is_in(["send", "recv", "all_to_all", "gather", "scatter"]))
+    waiting = _without_kernel(known, kernels).filter(pl.col("thread").is_not_null())
+    launches = unclear.join(own, on=_EVENT, how="anti").filter(pl.col("launch_start_ns").is_not_null())
+    since = waiting.sort("start_ns").join_asof(
+        launches.select(*_EVENT, "launch_start_ns", thread="launch_thread").sort("launch_start_ns"),
+        left_on="start_ns",
+        right_on="launch_start_ns",
+        by=["file", "thread"],
+        strategy="forward",
+        check_sortedness=False,
+    )
+    return _message_parts(known, pl.concat([several, since.drop_nulls("event").select(*_EVENT, "call")]))
+
+
+def _message_parts(known: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
+    sizes = _mapping(known["dtype"].unique().drop_nulls().to_list(), "dtype", "element_bytes", dtype_bytes, pl.Int64)
+    told = known.join(sizes, on="dtype", how="left", maintain_order="left").select(
+        "call",
+        "src_rank",
+        "dst_rank",
+        "dtype",
+        op="call_op",
+        bytes=pl.max_horizontal("in_elements", "out_elements") * pl.col("element_bytes"),
+    )
+    return found.join(told, on="call").sort(*_EVENT, "call").drop("call")
+
+
+def _same_external_id(kernels: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+    keys = [kernels.select(*_EVENT, "external_id"), kernels.select(*_EVENT, external_id="launch_external_id")]
     return (
-        keys.join(once.select("file", "external_id", "call"), on=["file", "external_id"])
-        .select("file", "event", "call")
-        .unique(["file", "event"], keep="first", maintain_order=True)
+        pl.concat(keys)
+        .drop_nulls("external_id")
+        .unique(maintain_order=True)
+        .join(calls.select("file", "external_id", "call"), on=["file", "external_id"], maintain_order="left_right")
+        .select(*_EVENT, "call")
+        .unique(maintain_order=True)
     )
 
 
-def _by_enclosing_call(bare: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
-    launches = bare.filter(pl.col("launch_start_ns").is_not_null()).select("file", "event", "launch_start_ns", thread="launch_thread")
+def _without_kernel(calls: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
+    """Calls whose external id no kernel of a set carries."""
+    for column in ("external_id", "launch_external_id"):
+        calls = calls.join(kernels, left_on=["file", "external_id"], right_on=["file", column], how="anti")
+    return calls
+
+
+def _enclosing_call(bare: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+    launches = bare.filter(pl.col("launch_start_ns").is_not_null()).select(*_EVENT, "launch_start_ns", thread="launch_thread")
     spans = known.select("file", "thread", "call", call_start_ns="start_ns", call_end_ns="end_ns")
     return (
         launches.sort("launch_start_ns")
@@ -65,7 +113,7 @@ def _by_enclosing_call(bare: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
             check_sortedness=False,
         )
         .filter(pl.col("launch_start_ns") < pl.col("call_end_ns"))
-        .select("file", "event", "call")
+        .select(*_EVENT, "call")
     )
 
 
@@ -77,7 +125,7 @@ def _by_order(bare: pl.DataFrame, unused: pl.DataFrame) -> pl.DataFrame:
     right = right.join(ops, on="collective", how="left").select("file", "place", "count", "call", "op")
     pairs = left.join(right, on=["file", "place", "count"])
     agree = (pl.col("op") == pl.col("kernel_op")) | pl.col("kernel_op").is_in(["unknown", SEND_RECV]).fill_null(value=True)
-    return pairs.filter(agree.all().over("file")).select("file", "event", "call")
+    return pairs.filter(agree.all().over("file")).select(*_EVENT, "call")
 
 
 def describe_communication(events: pl.DataFrame) -> pl.DataFrame:
@@ -91,7 +139,7 @@ def describe_communication(events: pl.DataFrame) -> pl.DataFrame:
     for frame, key in ((stated, "collective"), (sizes, "dtype")):
         events = events.join(frame, on=key, how="left", maintain_order="left")
     communication = pl.col("kind") == "communication"
-    # Labels such as "coalesced" say nothing; then the kernel's name does. Otherwise the label is right: all of p2p runs in SendRecv
+    # Labels such as "coalesced" say nothing; then the kernel's name does. Otherwise the label is right: p2p and more share SendRecv
     # kernels.
     op = (
         pl.when(pl.col("copy"))
@@ -108,6 +156,7 @@ def describe_communication(events: pl.DataFrame) -> pl.DataFrame:
     ).drop("stated_op", "element_bytes")
 
 
-def _mapping(keys: Sequence[str], key: str, value: str, function: object, dtype: pl.DataType | type[pl.DataType]) -> pl.DataFrame:
-    assert callable(function)
+def _mapping(
+    keys: Sequence[str], key: str, value: str, function: Callable[[str], object], dtype: pl.DataType | type[pl.DataType]
+) -> pl.DataFrame:
     return pl.DataFrame({key: keys, value: [function(item) for item in keys]}, schema={key: pl.String, value: dtype})

@@ -72,7 +72,7 @@ def assemble_ranks(raw: Mapping[str, pl.DataFrame], options: AlignOptions) -> As
     rows = raw["trace_files"].sort("file").to_dicts()
     issues: list[Issue] = []
     rank_of = _ranks(rows, options, issues)
-    world_size = _world_size(rows, options)
+    world_size = _world_size(rows, rank_of, raw, options)
     extents = _extents(raw)
     files_of: dict[int, list[dict[str, object]]] = defaultdict(list)
     for row in rows:
@@ -136,14 +136,23 @@ def _ranks(rows: Sequence[Mapping[str, object]], options: AlignOptions, issues: 
     return found
 
 
-def _world_size(rows: Sequence[Mapping[str, object]], options: AlignOptions) -> int | None:
+def _world_size(
+    rows: Sequence[Mapping[str, object]], rank_of: Mapping[int, int], raw: Mapping[str, pl.DataFrame], options: AlignOptions
+) -> int | None:
+    """The declared world, else what the files state, else the size of the default process group in the collectives' metadata."""
     if options.world_size is not None:
         return options.world_size
-    stated = {_int(row["world_size"]): str(row["path"]) for row in rows if row["world_size"] is not None}
-    if len(stated) > 1:
-        said = "; ".join(f"{path} says {size}" for size, path in sorted(stated.items()))
-        raise RunError(f"SEVERAL_RUNS: the files state different world sizes ({said}); give the files of one run at a time.")
-    return next(iter(stated), None)
+    stated = [(_int(row["world_size"]), _int(row["file"]), str(row["path"])) for row in rows if row["world_size"] is not None]
+    if len({size for size, _, _ in stated}) > 1:
+        said = "; ".join(f"{path} says {size}" for size, _, path in sorted({(size, 0, path) for size, _, path in stated})[:6])
+        code = "DUPLICATE_RANK" if len({rank_of[file] for _, file, _ in stated}) == 1 else "SEVERAL_RUNS"
+        raise RunError(f"{code}: the files state different world sizes ({said}); give the files of one run at a time.")
+    if stated:
+        return stated[0][0]
+    default = pl.col("group_description") == "default_pg"
+    sizes = [raw[table].filter(default)["group_size"].drop_nulls() for table in ("device_events", "comm_calls")]
+    found = pl.concat(sizes).max()
+    return _int(found) if found is not None else None
 
 
 def _extents(raw: Mapping[str, pl.DataFrame]) -> dict[int, _Extent]:

@@ -10,15 +10,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["align_lane", "match_by_time"]
+__all__ = ["LEAST_FOR_SHIFT", "align_lane", "ends_agree", "match_by_time"]
 
 Int64s = NDArray[np.int64]
 
 #: Widths at which ends of one collective are tried to agree: device clocks of one host, of several hosts, host threads (Gloo).
 _END_WIDTHS_NS = (20_000, 100_000, 1_000_000, 10_000_000)
 #: Share of kernels whose ends must agree at a width before it is believed.
-_AGREEMENT = 0.7
+_AGREEMENT = 0.5
 _VOTERS = 256
+#: With fewer pairs, differences of ends tell nothing about a shift.
+LEAST_FOR_SHIFT = 4
 
 
 def align_lane(rank: Int64s, key: Int64s, end_ns: Int64s) -> Int64s:
@@ -59,10 +61,16 @@ def align_lane(rank: Int64s, key: Int64s, end_ns: Int64s) -> Int64s:
 
 
 def match_by_time(key: Int64s, end_ns: Int64s, other_key: Int64s, other_end_ns: Int64s) -> Int64s:
-    """Place of each kernel of one rank in the sequence of another, -1 where it has none. Places rise strictly."""
-    if len(key) == len(other_key) and (key == other_key).all():
+    """Place of each kernel of one rank in the sequence of another, -1 where it has none. Places rise strictly.
+
+    Where ends agree at no width, only what both sequences begin and end with is matched.
+    """
+    equal = len(key) == len(other_key) and bool((key == other_key).all())
+    if equal and ends_agree(end_ns, other_end_ns):
         return np.arange(len(key))
-    offset, width = _clock_offset(key, end_ns, other_key, other_end_ns)
+    offset, width, agreement = _clock_offset(key, end_ns, other_key, other_end_ns)
+    if agreement < _AGREEMENT:
+        return np.arange(len(key)) if equal else _common_ends(key, other_key)
     place = np.full(len(other_key), -1, np.int64)
     for value in np.unique(other_key):
         mine, theirs = np.flatnonzero(other_key == value), np.flatnonzero(key == value)
@@ -72,8 +80,38 @@ def match_by_time(key: Int64s, end_ns: Int64s, other_key: Int64s, other_end_ns: 
     return _fill_between(place, key, other_key)
 
 
-def _clock_offset(key: Int64s, end_ns: Int64s, other_key: Int64s, other_end_ns: Int64s) -> tuple[int, int]:
-    """The difference of two clocks that most pairs of equal kernels agree on, and the width at which they do."""
+def ends_agree(end_ns: Int64s, other_end_ns: Int64s) -> bool:
+    """Whether the differences of paired ends scatter less than the ends of neighbours lie apart.
+
+    Equal sequences of equal operations may still be shifted against each other: one rank lost its first kernel, another its last.
+
+    >>> ends_agree(np.array([0, 10, 30, 60]), np.array([100, 110, 130, 160]))
+    True
+    >>> ends_agree(np.array([0, 10, 30, 60]), np.array([110, 130, 160, 200]))
+    False
+    """
+    if len(end_ns) < LEAST_FOR_SHIFT:
+        return True
+    difference = other_end_ns - end_ns
+    scatter = np.median(np.abs(difference - np.median(difference)))
+    return bool(scatter <= np.median(np.abs(np.diff(end_ns))) / 4)
+
+
+def _common_ends(key: Int64s, other_key: Int64s) -> Int64s:
+    """Match what both sequences begin with and what both end with."""
+    place = np.full(len(other_key), -1, np.int64)
+    shorter = min(len(key), len(other_key))
+    head = int(np.argmin(np.append(key[:shorter] == other_key[:shorter], False)))
+    tail = int(np.argmin(np.append(key[::-1][:shorter] == other_key[::-1][:shorter], False)))
+    place[:head] = np.arange(head)
+    tail = min(tail, shorter - head)
+    if tail:
+        place[len(other_key) - tail :] = np.arange(len(key) - tail, len(key))
+    return place
+
+
+def _clock_offset(key: Int64s, end_ns: Int64s, other_key: Int64s, other_end_ns: Int64s) -> tuple[int, int, float]:
+    """The difference of two clocks that most pairs of equal kernels agree on, the width at which they do, and how many do."""
     voters = np.unique(np.linspace(0, len(other_key) - 1, min(len(other_key), _VOTERS)).astype(np.int64))
     slack = abs(len(key) - len(other_key)) + 16
     scale = len(key) / max(len(other_key), 1)
@@ -86,10 +124,10 @@ def _clock_offset(key: Int64s, end_ns: Int64s, other_key: Int64s, other_end_ns: 
         owners.append(np.full(len(near), voter))
     difference, owner = np.concatenate(differences), np.concatenate(owners)
     if not len(difference):
-        return 0, _END_WIDTHS_NS[-1]
+        return 0, _END_WIDTHS_NS[-1], 0.0
     order = np.argsort(difference, kind="stable")
     difference, owner = difference[order], owner[order]
-    best = (0, 0)
+    best = (0, 0, 0.0)
     for width in _END_WIDTHS_NS:
         last = np.searchsorted(difference, difference + width, side="right")
         votes = last - np.arange(len(difference))
@@ -100,9 +138,9 @@ def _clock_offset(key: Int64s, end_ns: Int64s, other_key: Int64s, other_end_ns: 
             for first in leaders
         )
         agreeing, _, first = ranked[0]
-        best = (int(np.median(difference[first : last[first]])), width)
-        if -agreeing >= _AGREEMENT * len(voters):
-            return best
+        best = (int(np.median(difference[first : last[first]])), width, -agreeing / len(voters))
+        if best[2] >= _AGREEMENT:
+            break
     return best
 
 
