@@ -94,6 +94,12 @@ def test_cover_refuses_what_does_not_fit_one_axis() -> None:
         cover(lanes, np.zeros(8, np.int64), ends, lanes, np.zeros(8, np.int64), ends)
 
 
+def test_cover_takes_numbers_of_lanes_that_are_far_apart() -> None:
+    lanes = np.array([0, 2**61])
+    zero = np.zeros(2, np.int64)
+    assert cover(lanes, zero, np.array([5, 9]), lanes, zero, np.array([20, 20])).tolist() == [5, 9]
+
+
 def test_segments_of_a_window_add_up_to_it() -> None:
     zero = np.zeros(3, np.int64)
     window, _, start, length = mask_segments(zero, np.array([2, 4, 9]), np.array([6, 5, 12]), zero, zero[:1], zero[:1], np.array([10]), 1)

@@ -17,6 +17,9 @@ __all__ = ["HOST_COPY", "breakdown", "spans"]
 #: Copies between host and device, as CUPTI (`Memcpy HtoD (Pinned -> Device)`), roctracer (`CopyHostToDevice`) and Level Zero name them.
 HOST_COPY = r"(?i)HtoD|DtoH|host.?to.?device|device.?to.?host|\bM2D\b|\bD2M\b"
 
+#: Whether work was queued can be told only where almost every kernel's launch is in the trace.
+LAUNCHES_KNOWN = 0.9
+
 #: Classes of the sweep, one bit each. Communication is entered several times, with the ends that the class asks for.
 (
     _COMPUTE,
@@ -144,7 +147,8 @@ def _sweep(activities: pl.DataFrame, windows: pl.DataFrame, delayed: pl.Series |
     names, table = _table()
     window_lane, window_start, window_end = (placed[name].to_numpy().astype(np.int64) for name in ("lane", "start_ns", "end_ns"))
     times = fold_times(lane, start, end, bit, window_lane, window_start, window_end, table)
-    known = marked.group_by("lane").agg(queue_known=pl.col("launch_end_ns").is_not_null().any())
+    launched = pl.col("launch_end_ns").is_not_null().filter(pl.col("kind") != "memory").mean()
+    known = marked.group_by("lane").agg(queue_known=launched >= LAUNCHES_KNOWN)
     frame = placed.join(known, on="lane", how="left", maintain_order="left").select(columns)
     frame = frame.hstack(pl.DataFrame(times, schema=list(names), orient="row"))
     frame = frame.with_columns(idle_unqueued_ns=pl.when(pl.col("queue_known").fill_null(False)).then("idle_unqueued_ns"))

@@ -98,18 +98,15 @@ def _headline(timeline: Timeline, weighty: Sequence[Finding], facts: RunFacts, s
     limit = format_percent(float(timeline.threshold)).replace(".0 %", " %")
     network, comm = percent(totals["network_share"]), percent(totals["comm_share"])
     if status == "flagged" and totals["basis"] == "communication":
-        return (
-            f"Communication share {network} is above {limit}: at most that is network, because waiting cannot be told from transfer"
-            f"{_missing(facts)}"
-        )
+        return f"Communication share {network} is above {limit}, and at most all of it is network: {_untold(facts)}"
     if status == "flagged":
-        sure = "" if totals["flag_certain"] else f", but it may be as low as {percent(totals['network_share_low'])}"
+        sure = "" if totals["flag_certain"] else f", but it may be as low as {percent(totals['network_share_low'])}{_because(facts)}"
         return f"Network share {network} is above {limit}: data moves{_LAYERS.get(cause, '')} while no compute runs{sure}"
     if _waits(timeline):
         return f"{_waiting(timeline, cause)}: {comm} of the step is exposed communication, but only {network} is transfer"
     share = f"network share {network} is not above {limit}"
     if totals["basis"] == "communication":
-        share = f"communication share {network} is not above {limit}{_missing(facts)}"
+        share = f"communication share {network} is not above {limit}, {_untold(facts)}"
     if cause == "host" and (idle := unqueued_share(timeline)) is not None and idle > IDLE_SHARE:
         return f"The GPUs wait for their hosts {percent(idle)} of the step; {share}"
     shown = next((finding for finding in weighty if finding.cause == cause and not finding.symptom), None)
@@ -130,13 +127,18 @@ def _waiting(timeline: Timeline, cause: str) -> str:
     return f"Mostly waiting for {name_ranks(ranks)}" if ranks else "Mostly waiting"
 
 
-def _missing(facts: RunFacts) -> str:
+def _untold(facts: RunFacts) -> str:
+    reason = _because(facts) or ", because its collectives could not be matched over ranks"
+    return f"waiting cannot be told from transfer{reason}"
+
+
+def _because(facts: RunFacts) -> str:
     missing = facts.missing_ranks
     if not missing:
         return ""
     if len(missing) > 8:
-        return f" ({len(missing)} of {facts.world_size} ranks are missing)"
-    return f" ({name_ranks(missing)} {'is' if len(missing) == 1 else 'are'} missing)"
+        return f", because {len(missing)} of {facts.world_size} ranks are missing"
+    return f", because {name_ranks(missing)} {'is' if len(missing) == 1 else 'are'} missing"
 
 
 def _sentence(text: str) -> str:

@@ -79,9 +79,14 @@ def cover(
     # All lanes are laid end to end on one axis, so that one union and one search serve them all.
     low = min(int(start_ns.min()), int(query_start_ns.min()))
     span = max(int(end_ns.max()), int(query_end_ns.max())) - low + 1
-    lanes, place = np.unique(np.concatenate((lane, query_lane)), return_inverse=True)
-    if len(lanes) * span >= 2**63:
-        raise OverflowError(f"{len(lanes)} timelines of {span} ns do not fit one axis of 64 bits.")
+    first = min(int(lane.min()), int(query_lane.min()))
+    width = max(int(lane.max()), int(query_lane.max())) - first + 1
+    place: Int64s = np.concatenate((lane, query_lane)) - first
+    if width * span >= 2**63:  # numbers of lanes far apart: count them instead
+        names, place = np.unique(place, return_inverse=True)
+        width = len(names)
+    if width * span >= 2**63:
+        raise OverflowError(f"{width} timelines of {span} ns do not fit one axis of 64 bits.")
     shift = place.astype(np.int64) * span - low
     own, asked = shift[: len(lane)], shift[len(lane) :]
     start, end = union(start_ns + own, end_ns + own)
