@@ -14,15 +14,17 @@ if TYPE_CHECKING:
     from netlab.figures.frames import rows_frame
     from netlab.figures.gantt import gantt_frame, worst_step, worst_step_gantt
     from netlab.figures.links import link_use, link_use_frame, link_use_over_time, link_use_over_time_frame
+    from netlab.figures.outlook import best_scenario, scenario_frame
     from netlab.figures.parts import attribution
     from netlab.figures.renderer import compile_vega, enable
-    from netlab.figures.scenarios import scenario_chart, scenario_frame
+    from netlab.figures.scenarios import scenario_chart
     from netlab.figures.shares import share_per_step
     from netlab.figures.strip import heat_strip, strip_frame
     from netlab.figures.waiting import pairs_frame, rank_pairs, waiting_frame, waiting_matrix
 
 _HOMES = {
     "attribution": "parts",
+    "best_scenario": "outlook",
     "bus_bandwidth": "collectives",
     "bus_bandwidth_frame": "collectives",
     "clock_frame": "clocks",
@@ -39,7 +41,7 @@ _HOMES = {
     "rank_pairs": "waiting",
     "rows_frame": "frames",
     "scenario_chart": "scenarios",
-    "scenario_frame": "scenarios",
+    "scenario_frame": "outlook",
     "share_per_step": "shares",
     "strip_frame": "strip",
     "tails_frame": "collectives",
@@ -52,6 +54,7 @@ _HOMES = {
 
 __all__ = [
     "attribution",
+    "best_scenario",
     "bus_bandwidth",
     "bus_bandwidth_frame",
     "clock_frame",

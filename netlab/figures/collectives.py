@@ -15,6 +15,7 @@ __all__ = ["bus_bandwidth", "bus_bandwidth_frame", "tails_frame", "transfer_tail
 
 _TAILS_SHOWN = 14
 _POINTS_SHOWN = 400
+_ROOFLINES_SHOWN = 4
 
 
 def bus_bandwidth_frame(collectives: pl.DataFrame, by_group: pl.DataFrame) -> pl.DataFrame:
@@ -59,7 +60,13 @@ def bus_bandwidth(frame: pl.DataFrame) -> Any:
     shown = shown.with_columns(pl.Series("size", [format_bytes(value) for value in shown["bytes"].to_list()], dtype=pl.String))
     layers = [layer for layer in LAYER_COLOURS if layer in set(shown["layer"])]
     ops = sorted(shown["op"].unique().to_list())
-    roof = shown.filter(pl.col("roofline_gb_per_s").is_not_null()).group_by("layer").agg(pl.col("roofline_gb_per_s").max()).sort("layer")
+    # Groups of one layer may have different rooflines: eight GPUs of a host share eight NICs, a pair across hosts has one.
+    roof = (
+        shown.filter(pl.col("roofline_gb_per_s").is_not_null())
+        .select("layer", "roofline_gb_per_s")
+        .unique(maintain_order=True)
+        .head(_ROOFLINES_SHOWN)
+    )
     top = max([*shown["busbw_gb_per_s"].to_list(), *roof["roofline_gb_per_s"].to_list(), 0.0])
     rates = [*roof["roofline_gb_per_s"].to_list(), top]
     # Rates inside and between hosts differ by a hundred: on a linear axis the slower layer is a line on the ground.

@@ -15,18 +15,17 @@ import altair as alt
 import vl_convert
 
 from netlab.errors import ReportError
+from netlab.figures.mime import VEGA_MIME
 from netlab.figures.theme import CONFIG
 
-__all__ = ["MARK_BUDGET", "SPEC_BUDGET_BYTES", "VEGA_MIME", "compile_vega", "enable", "mimebundle", "png_wanted", "vega_png"]
-
-VEGA_MIME = "application/vnd.vega.v5+json"
+__all__ = ["MARK_BUDGET", "SPEC_BUDGET_BYTES", "compile_vega", "enable", "mimebundle", "png_wanted", "vega_png"]
 
 #: What one chart may hold. More than this nobody can see in 700 px, and pages become slow: aggregate first.
 MARK_BUDGET = 20_000
 SPEC_BUDGET_BYTES = 1_000_000
 
 _VEGALITE = "6.4"
-_PNG_SCALE = 1.6
+_PNG_SCALE = 1.3
 
 
 def compile_vega(chart: Any) -> dict[str, Any]:
@@ -56,7 +55,7 @@ def compile_vega(chart: Any) -> dict[str, Any]:
 
 
 def vega_png(vega: dict[str, Any]) -> bytes:
-    """A compiled chart as a PNG at 1.6 times its size, on white."""
+    """A compiled chart as a PNG at 1.3 times its size, on white."""
     picture: bytes = vl_convert.vega_to_png(vega, scale=_PNG_SCALE)
     return picture
 

@@ -2,40 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
 import polars as pl
 
 from netlab.figures.frames import plural, records
+from netlab.figures.outlook import best_scenario
 from netlab.figures.theme import INK, MUTED, RULE, WIDTH, titled
 from netlab.units import format_ms
 
-__all__ = ["scenario_chart", "scenario_frame"]
+__all__ = ["scenario_chart"]
 
 _CONFIDENCE = {"measured": "#2f6a9f", "calibrated": "#2f8f7f", "datasheet": "#d1862a", "bound-only": "#7d8894"}
-
-
-def scenario_frame(answers: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """Answered scenarios of a verdict's ``what_if``, the fastest first; refused ones are left out.
-
-    Returns
-    -------
-    Columns ``name``, ``predicted_ms``, ``low80_ms``, ``high80_ms``, ``low95_ms``, ``high95_ms``, ``speedup``, ``network_share``,
-    ``confidence``.
-    """
-    rows = []
-    for answer in answers:
-        if answer.get("predicted_ms") is None:
-            continue
-        low80, high80 = answer.get("interval80_ms") or (None, None)
-        low95, high95 = answer.get("interval95_ms") or (None, None)
-        kept = {key: answer.get(key) for key in ("name", "predicted_ms", "speedup", "network_share", "confidence")}
-        rows.append({**kept, "low80_ms": low80, "high80_ms": high80, "low95_ms": low95, "high95_ms": high95})
-    text, number = ("name", "confidence"), ("predicted_ms", "low80_ms", "high80_ms", "low95_ms", "high95_ms", "speedup", "network_share")
-    frame = pl.DataFrame(rows, schema={**dict.fromkeys(text, pl.String), **dict.fromkeys(number, pl.Float64)}, strict=False)
-    return frame.select("name", *number, "confidence").sort("predicted_ms", "name")
 
 
 def scenario_chart(frame: pl.DataFrame, measured_ms: float | None, threshold: float) -> Any:
@@ -44,25 +24,13 @@ def scenario_chart(frame: pl.DataFrame, measured_ms: float | None, threshold: fl
     Parameters
     ----------
     frame
-        Result of ``scenario_frame``.
+        Result of ``outlook.scenario_frame``.
     measured_ms
         The measured step, drawn as a labelled rule.
     threshold
         Limit of the network share: scenarios above it are marked in words.
     """
-    over = pl.col("network_share") > threshold
-    words = (
-        pl.when(pl.col("network_share").is_null())
-        .then(pl.lit(""))
-        .otherwise(
-            pl.format(
-                "network {} %{}",
-                (pl.col("network_share") * 100).round(0).cast(pl.Int64),
-                pl.when(over).then(pl.lit(", above the limit")).otherwise(pl.lit("")),
-            )
-        )
-    )
-    shown = frame.with_columns(words.alias("words"))
+    shown = frame.with_columns(pl.Series("words", [_words(row, threshold) for row in frame.iter_rows(named=True)], dtype=pl.String))
     names = shown["name"].to_list()
     ends = [value for column in ("low95_ms", "high95_ms", "predicted_ms") for value in shown[column].drop_nulls().to_list()]
     low, high = min([*ends, measured_ms or ends[0]]), max([*ends, measured_ms or ends[0]])
@@ -73,10 +41,10 @@ def scenario_chart(frame: pl.DataFrame, measured_ms: float | None, threshold: fl
         "confidence:N",
         title="confidence",
         scale=alt.Scale(domain=present, range=[_CONFIDENCE[word] for word in present]),
-        legend=alt.Legend(symbolOpacity=1),
+        legend=alt.Legend(symbolOpacity=1, orient="bottom"),
     )
     base = alt.Chart(alt.InlineData(values=records(shown)))
-    y = alt.Y("name:N", title=None, sort=names, axis=alt.Axis(labelColor=INK, labelLimit=230))
+    y = alt.Y("name:N", title=None, sort=names, axis=alt.Axis(labelColor=INK, labelLimit=290))
     tooltip = [
         alt.Tooltip("name:N", title="scenario"),
         alt.Tooltip("predicted_ms:Q", title="predicted step (ms)", format=".4~g"),
@@ -87,7 +55,7 @@ def scenario_chart(frame: pl.DataFrame, measured_ms: float | None, threshold: fl
         alt.Tooltip("confidence:N", title="confidence"),
     ]
     x = alt.X("low95_ms:Q", title="time per step (ms)", scale=scale, axis=alt.Axis(format=",~f", tickCount=8))
-    width = WIDTH - 330
+    width = WIDTH - 410
     layers = [
         base.mark_rule(strokeWidth=2).encode(x=x, x2="high95_ms:Q", y=y, color=colour, tooltip=tooltip),
         base.mark_rule(strokeWidth=7, opacity=0.45).encode(
@@ -112,10 +80,23 @@ def scenario_chart(frame: pl.DataFrame, measured_ms: float | None, threshold: fl
     return titled(chart, "what-if", _title(shown, measured_ms), subtitle, f"Intervals of {plural(shown.height, 'scenario')}.")
 
 
+def _words(row: Mapping[str, Any], threshold: float) -> str:
+    share = row["network_share"]
+    faster = "" if row["speedup"] is None else f"×{row['speedup']:.2f}"
+    network = "" if share is None else f"network {100 * share:.0f} %" + (" (above limit)" if share > threshold else "")
+    return ", ".join(part for part in (faster, network) if part)
+
+
 def _title(shown: pl.DataFrame, measured_ms: float | None) -> str:
-    best = shown.row(0, named=True)
-    if measured_ms is None or best["predicted_ms"] >= measured_ms:
-        return "No scenario makes the step shorter"
-    saved = measured_ms - best["predicted_ms"]
-    sure = best["high95_ms"] is not None and best["high95_ms"] < measured_ms
-    return f"“{best['name']}” would save {format_ms(saved)} a step" + ("" if sure else ", within its error nothing")
+    best = best_scenario(shown)
+    if best is None:
+        return "No change that was asked about makes training faster"
+    doubt = "" if best["sure"] else ", within its error not at all"
+    saved = (measured_ms or 0.0) - best["predicted_ms"]
+    # A scenario that does more work in a step (accumulation) is faster in a longer step.
+    gain = (
+        f" ({format_ms(saved)} a step)"
+        if measured_ms is not None and saved > 0 and abs(best["speedup"] * best["predicted_ms"] / measured_ms - 1) < 0.01
+        else ""
+    )
+    return f"“{best['name']}” would make training {best['speedup']:.2f} times as fast{gain}{doubt}"

@@ -1,29 +1,15 @@
-"""An executed notebook as one HTML file: charts drawn by a library inside the file, under a policy that lets nothing else run or load."""
+"""The nbconvert exporter of our page, for those who convert notebooks themselves."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
-import re
-from collections.abc import Iterator
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment
 from nbconvert.exporters import Exporter
-from nbconvert.filters.markdown import markdown2html
 from nbformat import NotebookNode
 
-import netlab
-from netlab.figures.renderer import VEGA_MIME
-from netlab.verdict.card import CARD_CSS
+from netlab.report.page import page_html
 
-__all__ = ["ReportExporter", "page_html", "warm_up"]
-
-_LEFT_OUT = {"parameters", "injected-parameters", "notebook-only"}
-_HEADING = re.compile(r"^(#{1,3}) +(.+?)\s*$")
+__all__ = ["ReportExporter"]
 
 
 class ReportExporter(Exporter):  # type: ignore[misc]
@@ -43,137 +29,3 @@ class ReportExporter(Exporter):  # type: ignore[misc]
         """The page of an executed notebook, and nbconvert's resources."""
         nb, resources = super().from_notebook_node(nb, resources, **kw)
         return page_html(nb), resources
-
-
-def warm_up() -> None:
-    """Make what every page needs, once a process."""
-    _bundle()
-
-
-def page_html(notebook: NotebookNode, title: str = "") -> str:
-    """The whole page of an executed notebook.
-
-    Parameters
-    ----------
-    notebook
-        The notebook. Cells tagged ``notebook-only`` are left out.
-    title
-        Title of the page; by default its first heading.
-    """
-    blocks = list(_joined(_blocks(notebook)))
-    charts = any(block["kind"] == "chart" for block in blocks)
-    bundle, script = _bundle() if charts else "", _part("page.js")
-    entries = [block for block in blocks if block["kind"] == "heading" and block["level"] == 2]
-    heading = next((block["text"] for block in blocks if block["kind"] == "heading"), "netlab report")
-    return (
-        Environment(autoescape=False)
-        .from_string(_part("report.html.j2"))
-        .render(
-            version=netlab.__version__,
-            title=title or heading,
-            policy=_policy([text for text in (bundle, script) if text]),
-            style=_part("page.css") + CARD_CSS,
-            entries=entries,
-            blocks=blocks,
-            charts=charts,
-            bundle=bundle,
-            script=script,
-        )
-    )
-
-
-def _part(name: str) -> str:
-    return (files("netlab.report") / "template" / name).read_text("utf-8")
-
-
-@cache
-def _bundle() -> str:
-    """Vega and its embedding as one script; made by vl-convert from its own copy, without a network."""
-    import vl_convert
-
-    text: str = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # the stub forgets the default
-    return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
-
-
-def _policy(scripts: list[str]) -> str:
-    """Only these very scripts may run, only styles of this page apply, only pictures inside it show, and nothing is fetched."""
-    hashes = " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in scripts)
-    return f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-
-
-def _blocks(notebook: NotebookNode) -> Iterator[dict[str, Any]]:
-    for cell in notebook.cells:
-        tags = set(cell.metadata.get("tags", []))
-        if tags & _LEFT_OUT:
-            continue
-        if cell.cell_type == "markdown":
-            yield from _prose(cell.source)
-        elif cell.cell_type == "code":
-            for output in cell.outputs:
-                block = _output(output)
-                if block is not None:
-                    yield block
-
-
-def _prose(source: str) -> Iterator[dict[str, Any]]:
-    """Headings become blocks of their own, so that the page can link to them."""
-    lines: list[str] = []
-    for line in [*source.splitlines(), "# "]:
-        match = _HEADING.match(line)
-        if not match and line != "# ":
-            lines.append(line)
-            continue
-        if "".join(lines).strip():
-            yield {"kind": "prose", "html": markdown2html("\n".join(lines))}
-        lines = []
-        if match:
-            yield {"kind": "heading", "level": len(match[1]), "text": match[2], "anchor": _anchor(match[2])}
-
-
-def _output(output: NotebookNode) -> dict[str, Any] | None:
-    if output.output_type == "error":
-        return {"kind": "error", "text": f"{output.ename}: {output.evalue}"}
-    if output.output_type == "stream":
-        return {"kind": "text", "text": output.text} if output.text.strip() else None
-    data = output.get("data", {})
-    if VEGA_MIME in data:
-        spec = dict(data[VEGA_MIME])
-        spec.pop("background", None)
-        spec["$schema"] = "https://vega.github.io/schema/vega/v6.json"  # the version inside the page; the notebook's is JupyterLab's
-        name = (
-            spec.get("usermeta", {}).get("netlab", {}).get("name") or f"chart-{hashlib.sha256(json.dumps(spec).encode()).hexdigest()[:8]}"
-        )
-        # "<" would let a name from a trace end the block.
-        text = json.dumps(spec, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
-        return {"kind": "chart", "anchor": name, "description": spec.get("description", "Chart"), "spec": text, "below": ""}
-    if "text/html" in data:
-        return {"kind": "html", "html": data["text/html"]}
-    if "image/png" in data:
-        return {"kind": "image", "data": data["image/png"].strip(), "description": data.get("text/plain", "Picture")}
-    if "text/plain" in data:
-        return {"kind": "text", "text": data["text/plain"]}
-    return None
-
-
-def _joined(blocks: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The table that follows a chart moves into its panel."""
-    held: dict[str, Any] | None = None
-    for block in blocks:
-        if held is not None and block["kind"] == "html" and block["html"].startswith('<details class="nl-details"'):
-            held["below"] = block["html"]
-            yield held
-            held = None
-            continue
-        if held is not None:
-            yield held
-            held = None
-        if block["kind"] == "chart":
-            held = block
-        else:
-            yield block
-    if held is not None:
-        yield held
-
-
-def _anchor(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "section"

@@ -16,11 +16,14 @@ __all__ = ["CELL_TIMEOUT_S", "START_TIMEOUT_S", "run_notebook"]
 CELL_TIMEOUT_S = 1_800
 START_TIMEOUT_S = 180
 
+# jsonschema, which Altair and nbformat load, tries rfc3987_syntax, which builds a grammar for 1.3 s of CPU at import. It serves only the
+# check of IRIs in schemas, of which there are none here; None in sys.modules makes the import fail as if it were not installed.
 _LAUNCH = """
 import os, sys
 log = os.open(sys.argv.pop(1), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 os.dup2(log, 1)
 os.dup2(log, 2)
+sys.modules["rfc3987_syntax"] = None
 from ipykernel.kernelapp import launch_new_instance
 launch_new_instance()
 """
@@ -43,6 +46,7 @@ def run_notebook(source: Path, target: Path, parameters: Mapping[str, Any], fold
     The executed notebook as far as it came, and one sentence about what failed, or None.
     """
     with _own_kernel() as log:
+        _spare_the_grammar()
         import nbformat
         from nbclient.exceptions import CellTimeoutError, DeadKernelError
         from papermill import execute_notebook
@@ -71,6 +75,12 @@ def run_notebook(source: Path, target: Path, parameters: Mapping[str, Any], fold
             failure = f"its kernel did not start: {_one_line(_last_words(log) or str(error))}"
         saved = target if target.exists() else source
         return nbformat.read(str(saved), as_version=4), failure
+
+
+def _spare_the_grammar() -> None:
+    """The same in this process, if jsonschema is not loaded yet."""
+    if "jsonschema" not in sys.modules:
+        sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 
 def _last_words(log: Path) -> str:

@@ -12,6 +12,7 @@ from xml.sax.saxutils import escape, quoteattr
 import numpy as np
 
 from netlab.export.files import write_text
+from netlab.figures.outlook import best_scenario, scenario_frame
 from netlab.units import format_ms, format_percent
 from netlab.verdict.card import STATUS_WORDS
 from netlab.verdict.model import Verdict
@@ -56,13 +57,11 @@ def summary_markdown(verdict: Verdict, report: str = "report.html") -> str:
     if doubts:
         named = ", ".join(f"`{code}`" + (f" ×{count}" if count > 1 else "") for code, count in doubts.most_common(8))
         lines += ["", f"Data quality: {named}."]
-    answered = [answer for answer in verdict.what_if if answer.get("predicted_ms") is not None]
-    if answered and len(lines) < _SUMMARY_LINES - 3:
-        best = max(answered, key=lambda answer: answer.get("speedup") or 0.0)
-        lines += [
-            "",
-            f"Best what-if: {_md(str(best['name']))}, {format_ms(best['predicted_ms'])} a step (×{best.get('speedup') or 1:.2f}).",
-        ]
+    if verdict.what_if and len(lines) < _SUMMARY_LINES - 3:
+        best = best_scenario(scenario_frame(verdict.what_if))
+        if best is not None:
+            doubt = "" if best["sure"] else ", within its error not at all"
+            lines += ["", f"Best what-if: {_md(best['name'])} would make training {best['speedup']:.2f} times as fast{doubt}."]
     lines = [*lines[: _SUMMARY_LINES - 2], "", f"[Report]({report})"]
     return "\n".join(lines) + "\n"
 

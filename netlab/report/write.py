@@ -108,7 +108,7 @@ def _fill(draft: Path, run: Run, verdict: Verdict, source: Path, given: Mapping[
     executed, failure = run_notebook(source, draft / "report.ipynb", {**given, "stored": ".", "png": True}, draft)
     exporter.join()
     if failure is None:
-        from netlab.report.exporter import page_html
+        from netlab.report.page import page_html
 
         for name, picture in _pictures(executed):
             (draft / "charts" / f"{name}.png").write_bytes(picture)
@@ -120,14 +120,14 @@ def _fill(draft: Path, run: Run, verdict: Verdict, source: Path, given: Mapping[
 
 
 def _load_exporter() -> None:
-    from netlab.report.exporter import warm_up
+    from netlab.report.page import warm_up
 
     warm_up()
 
 
 def _pictures(notebook: Any) -> list[tuple[str, bytes]]:
     """The PNG of every chart that the notebook drew, by the chart's name."""
-    from netlab.figures.renderer import VEGA_MIME
+    from netlab.figures.mime import VEGA_MIME
 
     found: list[tuple[str, bytes]] = []
     for cell in notebook.cells:

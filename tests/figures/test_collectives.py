@@ -124,13 +124,18 @@ def test_clock_title_tells_offset_and_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("high", "words"), [(9.5, "“x” would save 1 ms a step"), (10.5, "“x” would save 1 ms a step, within its error nothing")]
+    ("high", "words"),
+    [
+        (9.5, "“x” would make training 1.11 times as fast (1 ms a step)"),
+        (10.5, "“x” would make training 1.11 times as fast (1 ms a step), within its error not at all"),
+    ],
 )
 def test_scenario_within_its_error_promises_nothing(high: float, words: str) -> None:
     answers: list[dict[str, Any]] = [
         {
             "name": "x",
             "predicted_ms": 9.0,
+            "speedup": 10 / 9,
             "interval80_ms": [8.8, 9.2],
             "interval95_ms": [8.5, high],
             "confidence": "measured",

@@ -11,7 +11,8 @@ import altair as alt
 import pytest
 
 from netlab.errors import ReportError
-from netlab.figures.renderer import VEGA_MIME, compile_vega, enable, mimebundle, png_wanted
+from netlab.figures.mime import VEGA_MIME
+from netlab.figures.renderer import compile_vega, enable, mimebundle, png_wanted
 from netlab.figures.theme import CONFIG, PART_COLOURS
 
 

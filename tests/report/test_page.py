@@ -12,8 +12,9 @@ import nbformat
 import polars as pl
 import pytest
 
-from netlab.report.exporter import ReportExporter, page_html
+from netlab.report.exporter import ReportExporter
 from netlab.report.markup import table
+from netlab.report.page import page_html
 from netlab.verdict.card import card_html
 from tests.made_run import made_run
 from tests.report.conftest import Report
