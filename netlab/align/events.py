@@ -41,8 +41,8 @@ def device_activities(raw: Mapping[str, pl.DataFrame], files: pl.DataFrame, opti
     Returns
     -------
     One row per device event: file, rank, window, event, device, stream, kind, copy (between two devices), name, start_ns, end_ns,
-    correlation, external_id, launch_start_ns, launch_end_ns, launch_thread, launch_external_id, kernel_op, bytes, grid and
-    :data:`METADATA`. Sorted by file and start.
+    clipped (its end is not its own), correlation, external_id, launch_start_ns, launch_end_ns, launch_thread, launch_external_id,
+    kernel_op, bytes, grid and :data:`METADATA`. Sorted by file and start.
     """
     events = raw["device_events"].join(files.select("file", "rank", "window"), on="file", how="inner")
     events = _clip(events, raw, files, issues)
@@ -73,7 +73,7 @@ def _clip(events: pl.DataFrame, raw: Mapping[str, pl.DataFrame], files: pl.DataF
     length = pl.col("end_ns") - pl.col("start_ns")
     suspects = events.filter(length >= _LEAST_IMPOSSIBLE_NS)
     if suspects.is_empty():
-        return events
+        return events.with_columns(clipped=pl.lit(value=False))
     marks = raw["annotations"].filter(pl.col("name").str.starts_with("ProfilerStep#"))
     instants = pl.concat(
         [
@@ -99,6 +99,7 @@ def _clip(events: pl.DataFrame, raw: Mapping[str, pl.DataFrame], files: pl.DataF
         issues.append(Issue(code="IMPOSSIBLE_DURATION", message=text, source=_path(files, file)))
     return events.with_columns(
         end_ns=pl.when("impossible").then(pl.max_horizontal("start_ns", limit)).otherwise("end_ns"),
+        clipped=pl.col("impossible"),
     ).drop("first", "last", "impossible", "next_ns")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 import polars as pl
@@ -57,6 +58,7 @@ def resolve_groups(
     known: dict[tuple[tuple[int, ...], int], int] = {(world, world_size or len(world) + 1): 0}
     resolved: list[tuple[tuple[int, ...], int] | None] = []
     short: dict[tuple[object, ...], set[int]] = {}
+    nameless: set[tuple[str, int]] = set()
     for case in cases.iter_rows(named=True):
         stated = _numbers(case["group_ranks"])
         members = _resolve(case, stated, configured, world_size)
@@ -67,6 +69,15 @@ def resolve_groups(
         # Ranks that share a cut list are members of one group: all of them get the union of what is known.
         if resolved[place] is None and (found := short.get(_cut_key(case))) is not None:
             resolved[place] = (tuple(sorted(found)), max(case["group_size"] or 0, len(found)))
+        elif resolved[place] is None and case["group_size"] not in (None, len(world)):
+            # Names are reused, so a name and a size alone do not tell which ranks are in the group.
+            resolved[place] = ((case["rank"],), case["group_size"])
+            nameless.add((str(case["group_name"]), case["group_size"]))
+    for group, members_count in sorted(nameless):
+        text = (
+            f"The trace does not say which ranks are in process group {group!r} ({members_count} members); its operations were not matched."
+        )
+        issues.append(Issue(code="NO_GROUP_METADATA", message=text))
     for name, _, size in sorted(short, key=str):
         text = (
             f"The ranks of process group {name!r} ({size} members) are cut short in the trace, and distributedInfo.pg_config does not list "
@@ -89,6 +100,7 @@ def group_table(members_of: Mapping[int, tuple[tuple[int, ...], int]], hosts: Ma
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
+@lru_cache(maxsize=4096)
 def _numbers(text: str | None) -> tuple[int, ...]:
     return tuple(sorted({int(number) for number in re.findall(r"\d+", text or "")}))
 

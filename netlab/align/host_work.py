@@ -71,6 +71,7 @@ def host_activities(raw: Mapping[str, pl.DataFrame], files: pl.DataFrame) -> pl.
         .with_columns(
             *(pl.lit(None, dtype).alias(name) for name, dtype in missing.items()),
             copy=pl.lit(value=False),
+            clipped=pl.lit(value=False),
             category=pl.lit("host"),
         )
         .sort("file", "start_ns", "end_ns", "stream", "name")

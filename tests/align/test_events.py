@@ -23,6 +23,13 @@ def test_impossible_duration_ends_at_the_next_kernel_of_its_stream(tmp_path: Pat
     assert ms(result.frames["activities"], "end_ns") == [5, 8]
 
 
+def test_clipped_end_moves_no_clock(tmp_path: Path) -> None:
+    broken = Trace(0).step(1, 0, 20).collective(1, 9e9, 1).step(2, 20, 40).compute(21, 38)
+    result = align_traces(tmp_path, broken, Trace(1).step(1, 0, 20).collective(1, 6, 1).step(2, 20, 40).compute(21, 38))
+    assert result.frames["clocks"]["offset_ns"].to_list() == [0, None]
+    assert "CLOCK_SKEW" not in codes(result)
+
+
 def test_long_kernel_of_a_loop_that_runs_ahead_is_possible(tmp_path: Path) -> None:
     trace = Trace(world=1).step(1, 0, 1).compute(0.5, 900, launch=0.4)
     result = align_traces(tmp_path, trace)

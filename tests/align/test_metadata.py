@@ -108,6 +108,13 @@ def test_group_without_a_rank_list_is_found_by_name(tmp_path: Path) -> None:
     assert align_traces(tmp_path, trace).frames["collectives"]["group"].to_list() == ["0,2"]
 
 
+def test_name_and_size_alone_do_not_make_a_group(tmp_path: Path) -> None:
+    unnamed = {"Process Group Ranks": ""}
+    result = align_traces(tmp_path, *(Trace(rank, 4).collective(1, 2, 1, [0, 1], name="5", **unnamed) for rank in range(4)))
+    assert result.frames["collectives"]["split"].to_list() == ["unknown"] * 4
+    assert "NO_GROUP_METADATA" in codes(result)
+
+
 def test_layer_needs_the_hosts_of_all_members() -> None:
     hosts = {0: "a", 1: "a", 2: "b"}
     assert [group_layer(members, hosts) for members in ([0, 1], [0, 2], [0, 3], [0, 2, 3], [7])] == [
