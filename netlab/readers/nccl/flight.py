@@ -15,7 +15,7 @@ from netlab.errors import ParseError
 from netlab.issues import Issue
 from netlab.readers.base import Parsed, Sink
 from netlab.readers.nccl.flight_entries import entry_row, group_members
-from netlab.readers.nccl.pickles import LIMIT_BYTES, load_plain
+from netlab.readers.nccl.pickles import LIMIT_BYTES, load_plain, reaches_out
 from netlab.readers.streams import read_all
 from netlab.schema import TABLES
 
@@ -33,11 +33,11 @@ class FlightReader:
     name = "flight_recorder"
 
     def sniff(self, head: bytes, path: Path) -> bool:
-        """A pickle (netlab reads no other kind, so a hostile one is met here), or JSON with a recorder's keys."""
+        """A pickle or JSON with a recorder's keys; also a pickle that would run code, so that it is met and refused here."""
         if head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
-            return True
+            return any(key in head for key in _KEYS) or reaches_out(head)
         if _TEXT_PICKLE.match(head):
-            return True
+            return reaches_out(head)
         start = head.lstrip()[:1]
         return start == b"{" and sum(key in head for key in _KEYS) >= 2 and (b'"entries"' in head or b'"pg_config"' in head)
 

@@ -8,7 +8,7 @@ import pickletools
 
 from netlab.errors import ParseError
 
-__all__ = ["LIMIT_BYTES", "load_plain"]
+__all__ = ["LIMIT_BYTES", "load_plain", "reaches_out"]
 
 #: A dump of the default 2000 entries with stacks is below 10 MB; PyTorch's ring can be made larger.
 LIMIT_BYTES = 256 << 20
@@ -47,6 +47,14 @@ class _PlainUnpickler(pickle.Unpickler):
     def persistent_load(self, pid: object, /) -> object:
         """Refuse every reference to the outside."""
         raise _RefusedError("a persistent object")
+
+
+def reaches_out(head: bytes) -> bool:
+    """Whether the beginning of a pickle asks for a name, a call or an object."""
+    try:
+        return any(opcode.name in _REFUSED for opcode, _, _ in pickletools.genops(head))
+    except (ValueError, IndexError, UnicodeDecodeError):
+        return False
 
 
 def load_plain(data: bytes, source: str) -> object:

@@ -83,6 +83,8 @@ def _scan(buffer, start, end, kind, digest, calls):
                         marks += 1
                         if marks == 1:
                             mark = i
+                elif byte == 82 and i + 3 < size and buffer[i + 1] == 67 and buffer[i + 2] == 67 and buffer[i + 3] == 76:  # RCCL
+                    any_marks += 1
                 elif byte == 91 and i - 2 >= at and buffer[i - 1] == 32:  # " [" behind host:pid:tid
                     j = i - 2
                     while j > at and 48 <= buffer[j] <= 57:
@@ -100,7 +102,7 @@ def _scan(buffer, start, end, kind, digest, calls):
         if special:
             result = UNUSUAL
         elif any_marks == 0:
-            result = BLANK if blank else UNUSUAL if torn else FOREIGN
+            result = BLANK if blank else UNUSUAL if torn or _is_block(buffer, at, i) else FOREIGN
         elif marks == 1:
             host, host_end, pid, body = _header(buffer, at, i, mark)
             if host >= 0:
@@ -118,6 +120,19 @@ def _scan(buffer, start, end, kind, digest, calls):
         line += 1
         at = i + 1
     return found
+
+
+@_jit
+def _is_block(buffer, start, end):
+    """The first letters of RCCL's version block: HIP, ROC, Hos, Lib."""
+    if end - start < 12:
+        return False
+    a, b, c = buffer[start], buffer[start + 1], buffer[start + 2]
+    return (
+        (a == 72 and ((b == 73 and c == 80) or (b == 111 and c == 115)))
+        or (a == 82 and b == 79 and c == 67)
+        or (a == 76 and b == 105 and c == 98)
+    )
 
 
 @_jit

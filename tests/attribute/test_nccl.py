@@ -1,0 +1,62 @@
+"""Where ranks run, how groups are connected, what hangs, and what logs do not show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from netlab.attribute.nccl import group_links, hangs, log_world_size, nccl_issues, rank_hosts, rank_places
+from netlab.schema.nccl import FLIGHT, NCCL_EVENTS
+from tests.nccl_text import dump, entry, healthy, init, read_log, run_of, write_dumps
+
+
+def test_places_join_rank_host_gpu_and_nic(tmp_path: Path) -> None:
+    tables, _ = read_log(tmp_path, healthy())
+    places = rank_places(tables["communicators"], tables["connections"])
+    assert places.row(6, named=True) == {
+        "rank": 6, "host": "nodeb", "local_rank": 2, "cuda_device": 2, "bus_id": "3b000", "nic": "mlx5_2", "network": "IB",
+        "nccl_version": "2.21.5",
+    }  # fmt: skip
+    assert rank_hosts(tables["communicators"])[4] == "nodeb"
+    assert log_world_size(tables["communicators"]) == 8
+
+
+def test_a_group_over_two_hosts_is_between_nodes_by_its_network(tmp_path: Path) -> None:
+    tables, _ = read_log(tmp_path, healthy())
+    assert group_links(tables["communicators"], tables["connections"]).rows() == [
+        ("0,1,2,3,4,5,6,7", "0x5a5a000000000001", "inter_node", "NET", "IB", 24, 1.0)
+    ]
+
+
+def test_ranks_without_a_log_are_said_to_be_missing(tmp_path: Path) -> None:
+    tables, _ = read_log(tmp_path, [init("nodea", 0, 4, "Init START"), init("nodea", 0, 4, "Init COMPLETE")])
+    assert [issue.code for issue in nccl_issues(tables["communicators"], FLIGHT.empty())] == ["NO_LOG_FOR_RANK"]
+
+
+def test_an_initialisation_that_does_not_end_is_said(tmp_path: Path) -> None:
+    tables, _ = read_log(tmp_path, [init("nodea", 0, 1, "Init START")])
+    assert [issue.code for issue in nccl_issues(tables["communicators"], FLIGHT.empty())] == ["INIT_INCOMPLETE"]
+
+
+def test_the_first_pending_collective_of_a_group_is_the_hang(tmp_path: Path) -> None:
+    waiting = [entry(1), entry(2, "started"), entry(3, "scheduled")]
+    run = run_of(*write_dumps(tmp_path, {0: dump(0, waiting, range(3)), 1: dump(1, waiting, range(3)), 2: dump(2, [entry(1)], range(3))}))
+    assert run.frame("hangs").rows() == [("0,1,2", 2, "all_reduce", [0, 1], [2], 1, "flight")]
+
+
+def test_gloo_entries_that_were_retired_are_complete(shared_data: Path) -> None:
+    folder = shared_data / "nccl" / "flight_recorder" / "real_gloo_torch2.13"
+    assert run_of(*sorted(folder.glob("nccl_trace_rank_*"))).frame("hangs").is_empty()
+    pending = run_of(*sorted(folder.glob("pending_rank_*.json"))).frame("hangs")
+    assert pending.select("seq", "waiting_ranks", "missing_ranks").rows() == [(5, [0], [1])]
+
+
+def test_the_watchdog_sample_points_to_rank_5(shared_data: Path) -> None:
+    run = run_of(shared_data / "nccl" / "logs" / "09_watchdog_timeouts_torchrun.log")
+    rows = {row["seq"]: row for row in run.frame("hangs").to_dicts()}
+    assert rows[7753]["missing_ranks"] == [5]
+    assert rows[7753]["last_completed_seq"] == 7752
+    assert [row["missing_ranks"] for seq, row in rows.items() if seq != 7753] == [[], [], []]
+
+
+def test_nothing_pending_is_no_hang() -> None:
+    assert hangs(FLIGHT.empty(), NCCL_EVENTS.empty()).is_empty()

@@ -1,0 +1,112 @@
+"""Hangs, mismatches and late ranks from flight-recorder dumps, watchdog lines and RAS."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from netlab.diagnose.nccl import nccl_findings
+from netlab.findings import Finding
+from tests.nccl_text import dump, entry, findings, healthy, one, run_of, write_dumps
+
+
+def of_dumps(folder: Path, dumps: dict[int, dict[str, object]]) -> list[Finding]:
+    return nccl_findings(run_of(*write_dumps(folder, dumps)))
+
+
+def test_the_rank_that_did_not_join_is_to_blame_not_those_who_wait(tmp_path: Path) -> None:
+    dumps = {rank: dump(rank, [entry(1)] + ([entry(2, "started")] if rank != 2 else []), range(4)) for rank in range(4)}
+    found = one(of_dumps(tmp_path, dumps), "COLLECTIVE_NOT_JOINED")
+    assert found.subject.ranks == [2]
+    assert found.severity == "critical"
+    assert "did not join all_reduce 2" in found.title
+
+
+def test_a_rank_without_a_dump_is_not_accused(tmp_path: Path) -> None:
+    dumps = {rank: dump(rank, [entry(1), entry(2, "started")], range(4)) for rank in (0, 1, 3)}
+    found = of_dumps(tmp_path, dumps)
+    assert [f.code for f in found] == ["COLLECTIVE_TIMEOUT"]
+    assert "no dump of rank 2" in found[0].detail
+
+
+def test_all_inside_and_none_done_is_a_timeout_of_all(tmp_path: Path) -> None:
+    dumps = {rank: dump(rank, [entry(1), entry(2, "started")], range(2)) for rank in range(2)}
+    assert one(of_dumps(tmp_path, dumps), "COLLECTIVE_TIMEOUT").subject.ranks == [0, 1]
+
+
+def test_a_collective_that_another_member_finished_does_not_hang(tmp_path: Path) -> None:
+    assert of_dumps(tmp_path, {0: dump(0, [entry(1)], range(2)), 1: dump(1, [entry(1, "started")], range(2))}) == []
+
+
+def test_a_rank_with_another_operation_is_a_mismatch_and_hides_the_hang(tmp_path: Path) -> None:
+    dumps = {
+        rank: dump(rank, [entry(1), entry(2, "started", op="all_reduce" if rank == 3 else "reduce_scatter")], range(4)) for rank in range(4)
+    }
+    found = of_dumps(tmp_path, dumps)
+    assert [f.code for f in found] == ["COLLECTIVE_MISMATCH"]
+    assert found[0].subject.ranks == [3]
+
+
+def test_a_rank_with_another_size_is_a_mismatch(tmp_path: Path) -> None:
+    dumps = {rank: dump(rank, [entry(1, elements=2048 if rank == 1 else 1024)], range(3)) for rank in range(3)}
+    assert one(of_dumps(tmp_path, dumps), "COLLECTIVE_MISMATCH").subject.ranks == [1]
+
+
+def test_the_rank_with_the_shortest_times_makes_the_others_wait(tmp_path: Path) -> None:
+    dumps = {rank: dump(rank, [entry(seq, duration_ms=1.0 if rank == 2 else 40.0) for seq in range(1, 9)], range(4)) for rank in range(4)}
+    found = one(of_dumps(tmp_path, dumps), "STRAGGLER")
+    assert found.subject.ranks == [2]
+    assert "8 of 8" in found.title
+
+
+def test_jitter_makes_no_straggler(tmp_path: Path) -> None:
+    dumps = {
+        rank: dump(rank, [entry(seq, duration_ms=1.0 + 0.01 * ((seq + rank) % 3)) for seq in range(1, 9)], range(4)) for rank in range(4)
+    }
+    assert of_dumps(tmp_path, dumps) == []
+
+
+def test_times_of_half_a_group_tell_nothing_about_lateness(tmp_path: Path) -> None:
+    dumps = {rank: dump(rank, [entry(seq, duration_ms=1.0 if rank == 1 else 40.0) for seq in range(1, 9)], range(4)) for rank in range(2)}
+    assert "STRAGGLER" not in {f.code for f in of_dumps(tmp_path, dumps)}
+
+
+def timeout(rank: int, seq: int = 7) -> str:
+    work = f"WorkNCCL(SeqNum={seq}, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000)"
+    text = f"Watchdog caught collective operation timeout: {work} ran for 600060 milliseconds before timing out."
+    return f"[rank{rank}]:[E602 11:17:52.557891708 ProcessGroupNCCL.cpp:632] [Rank {rank}] {text}"
+
+
+def test_the_rank_that_reports_no_timeout_is_the_one_that_did_not_join(tmp_path: Path) -> None:
+    found = one(findings(tmp_path, [*healthy(), *(timeout(rank) for rank in range(8) if rank != 5)]), "COLLECTIVE_NOT_JOINED")
+    assert found.subject.ranks == [5]
+    assert found.subject.hosts == ["nodeb"]
+
+
+def test_a_single_report_accuses_nobody(tmp_path: Path) -> None:
+    found = one(findings(tmp_path, [*healthy(), timeout(3)]), "COLLECTIVE_TIMEOUT")
+    assert found.subject.ranks == [3]
+
+
+def test_a_rank_behind_in_ras_is_named(tmp_path: Path) -> None:
+    ranks = [
+        {
+            "rank": rank,
+            "host": f"10.0.0.{rank}",
+            "pid": 100 + rank,
+            "cuda_dev": 0,
+            "status": {"init_state": 0},
+            "collective_counts": {"AllReduce": 6641 if rank == 2 else 6650},
+        }
+        for rank in range(4)
+    ]
+    path = tmp_path / "ras.json"
+    path.write_text(
+        json.dumps(
+            {
+                "nccl_version": "2.29.1",
+                "communicators": [{"hash": "0x1", "size": 4, "missing_ranks_count": 0, "ranks": ranks, "missing_ranks": []}],
+            }
+        )
+    )
+    assert one(nccl_findings(run_of(path)), "COLLECTIVE_NOT_JOINED").subject.ranks == [2]
