@@ -18,6 +18,7 @@ from netlab.attribute.delays import delayed_activities, delays
 from netlab.attribute.groups import exposed_members, group_rows, rooflines
 from netlab.attribute.pool import pool, pooled_rows
 from netlab.attribute.stragglers import straggler_rows, stragglers
+from netlab.issues import Issue
 
 __all__ = ["Attribution", "attribution"]
 
@@ -82,6 +83,16 @@ class Attribution:
     def warmup_steps(self) -> list[int]:
         """First steps that are much slower than the rest."""
         return warmup_steps(self.pooled)
+
+    @property
+    def issues(self) -> list[Issue]:
+        """Doubts that only the figures show."""
+        slow = self.warmup_steps
+        if not slow:
+            return []
+        named = ", ".join(map(str, slow))
+        text = f"Steps {named} take more than 1.5 times as long as those after them; if they warm up, leave them out: --steps {slow[-1] + 1}:."
+        return [Issue(code="WARMUP_STEPS", message=text)]
 
     def group_rows(self) -> list[dict[str, Any]]:
         """by_group."""

@@ -113,7 +113,8 @@ def _headline(timeline: Timeline, weighty: Sequence[Finding], facts: RunFacts, s
     if shown is None and comm_above(timeline):
         return f"Exposed communication takes {comm} of the step, partly waiting; {share}"
     if shown is not None or weighty:
-        return f"{(shown or weighty[0]).title}; {share}"
+        title, code = (shown or weighty[0]).title, (shown or weighty[0]).code
+        return title if code == "NETWORK_SHARE" else f"{title}; {share}"
     return f"{share[0].upper()}{share[1:]}, and nothing of weight was found"
 
 

@@ -8,6 +8,7 @@ __all__ = [
     "IDLE_SHARE",
     "LARGE_MESSAGE_BYTES",
     "LINE_RATE_TOLERANCE",
+    "OPEN_TRANSFER_SHARE",
     "OVERLAP_LOW",
     "OWN_DESIGN",
     "PEER_MESSAGE_BYTES",
@@ -25,6 +26,8 @@ HOST_COPY_SHARE = 0.10
 WEIGHT_SHARE = 0.05
 #: Family-wise level at which being last is no chance. DESIGN, straggler.
 P_VALUE = 0.001
+#: Transfer in the open that compute could cover, from which it is worth a finding; below it even a perfect overlap gains little.
+OPEN_TRANSFER_SHARE = 0.15
 #: Hidden part of transfer below which nothing overlaps to speak of.
 OVERLAP_LOW = 0.10
 #: Bus bandwidth below this part of what the link or its peers reach is low. nccl-tests reaches 80 to 95 % of the line rate on healthy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from netlab.diagnose.limits import OVERLAP_LOW, OWN_DESIGN, WEIGHT_SHARE
+from netlab.diagnose.limits import OPEN_TRANSFER_SHARE, OVERLAP_LOW, OWN_DESIGN
 from netlab.diagnose.shares import percent
 from netlab.diagnose.timeline import Timeline, layer_cause, name_numbers
 from netlab.findings import Finding, Subject
@@ -33,7 +33,7 @@ def no_overlap(timeline: Timeline) -> list[Finding]:
     # At most as much can be hidden as there is compute that hides nothing yet.
     free = int(pooled["compute_ns"].sum()) - int(pooled["hidden_comm_ns"].sum())
     gain = min(exposed, free)
-    if not transfer or (transfer - exposed) > OVERLAP_LOW * transfer or gain < 2 * WEIGHT_SHARE * whole:
+    if not transfer or (transfer - exposed) > OVERLAP_LOW * transfer or gain < OPEN_TRANSFER_SHARE * whole:
         return []
     groups = (
         members.group_by("group").agg(pl.col("exposed_transfer_ns").sum()).sort("exposed_transfer_ns", "group", descending=[True, False])

@@ -37,8 +37,12 @@ def percent(share: float | None) -> str:
 
 def main_layer(timeline: Timeline) -> str | None:
     """The layer that holds most exposed transfer: inter_node, intra_node or unplaced; None without any."""
+    return _main_layer(timeline.pooled)
+
+
+def _main_layer(pooled: pl.DataFrame) -> str | None:
     names = ("inter_node", "intra_node", "unplaced")
-    sums = {name: int(timeline.pooled[f"exposed_transfer_{name}_ns"].sum()) for name in names}
+    sums = {name: int(pooled[f"exposed_transfer_{name}_ns"].sum()) for name in names}
     best = max(names, key=lambda name: sums[name])
     return best if sums[best] > 0 else None
 
@@ -93,6 +97,7 @@ def _partial(timeline: Timeline, steps: pl.DataFrame, ranks: pl.DataFrame, limit
     if not steps.height and not ranks.height:
         return []
     total = percent(timeline.totals["network_share"])
+    inside = timeline.pooled.join(steps, on=["window", "step"], how="semi") if steps.height else timeline.pooled
     rows, numbers = (steps, steps["step"].to_list()) if steps.height else (ranks, ranks["rank"].to_list())
     kind = ("step" if len(numbers) == 1 else "steps") if steps.height else ("rank" if len(numbers) == 1 else "ranks")
     subject = Subject(steps=sorted(set(numbers))) if steps.height else Subject(ranks=sorted(set(numbers)))
@@ -101,13 +106,14 @@ def _partial(timeline: Timeline, steps: pl.DataFrame, ranks: pl.DataFrame, limit
     return [
         Finding(
             code="NETWORK_SHARE",
-            title=f"Network share is above {limit} in {kind} {which}, and {total} overall",
+            title=f"Network share is above {limit} in {kind} {which}, but {total} overall",
             detail=f"The worst has {percent(worst['network_share'])}; the threshold is {limit}, strictly. The run is not flagged.",
             action=f"Compare {kind} {which} with the others: bytes, groups and transfer of their instances.",
             source=OWN_DESIGN,
             severity="warning" if steps.height and worst["flag_certain"] else "info",
             subject=subject,
             evidence=[{name: row[name] for name in (kind.rstrip("s"), "network_share")} for row in rows.head(20).iter_rows(named=True)],
+            cause=layer_cause(_main_layer(inside)) if steps.height and worst["flag_certain"] else "none",
             symptom=True,
         )
     ]

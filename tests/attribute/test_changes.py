@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from netlab.attribute import change_points, warmup_steps
+from tests.timelines import Timelines
 
 
 def _series(times: np.ndarray) -> pl.DataFrame:
@@ -49,3 +50,15 @@ def test_a_warm_up_is_named_and_is_no_change() -> None:
     assert warmup_steps(_series(times)) == [100, 101]
     assert change_points(_series(times)).height == 0
     assert warmup_steps(_series(_noise(20, 7))) == []
+
+
+def test_a_warm_up_is_an_issue_of_the_run() -> None:
+    made = Timelines(["a"])
+    at = 0.0
+    for step in range(6):
+        length = 300 if step == 0 else 100
+        made.step(step, at, at + length)
+        made.kernel(0, at, at + length)
+        at += length
+    assert [issue.code for issue in made.figures().issues] == ["WARMUP_STEPS"]
+    assert "--steps 1:" in made.figures().issues[0].message
