@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+import msgspec
+
 from netlab.attribute import Attribution, attribution, input_marks
 from netlab.config import Settings
 from netlab.diagnose import judge
@@ -53,6 +55,9 @@ def analyse(
 def analyse_run(run: Run, threshold: Fraction) -> Analysis:
     """Attribute and judge an opened run; the result's run holds ``breakdown``, ``spans`` and ``findings`` too."""
     figures = _figures(run, threshold)
+    if figures.issues:
+        known = msgspec.convert(run.frame("issues").to_dicts(), list[Issue])
+        run = run.with_frames({"issues": issues_frame([*known, *figures.issues])})
     judgement = _judgement(run, figures)
     verdict = build_verdict(run, figures, judgement)
     tables = {"breakdown": figures.breakdown, "spans": figures.spans, "findings": findings_frame(judgement.findings)}
