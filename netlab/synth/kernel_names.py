@@ -17,6 +17,7 @@ __all__ = [
     "NORM",
     "SOFTMAX",
     "SOFTMAX_BACKWARD",
+    "all_reduce",
 ]
 
 LAYER_NORM = "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float, false>(int, float, c10::BFloat16 const*, c10::BFloat16 const*, c10::BFloat16 const*, float*, float*, c10::BFloat16*)"
@@ -32,3 +33,17 @@ SOFTMAX = "void at::native::(anonymous namespace)::cunn_SoftMaxForward<8, c10::B
 SOFTMAX_BACKWARD = "void at::native::(anonymous namespace)::cunn_SoftMaxBackward<8, float, float, c10::BFloat16, at::native::(anonymous namespace)::LogSoftMaxBackwardEpilogue>(c10::BFloat16*, float const*, float const*, long)"
 NORM = "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::TensorListMetadata<1>, at::native::(anonymous namespace)::LpNormFunctor<float, (at::native::NormType)1, float, 1, 1, 0>, float*, int>(at::native::(anonymous namespace)::TensorListMetadata<1>, at::native::(anonymous namespace)::LpNormFunctor<float, (at::native::NormType)1, float, 1, 1, 0>, float*, int)"
 ADAM = "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::FusedOptimizerTensorListMetadata<4>, at::native::(anonymous namespace)::FusedAdamMathFunctor<float, 4, (at::native::ADAM_MODE)1, false>, float const*, double, double, double, double, double, bool, float const*, float const*>(at::native::(anonymous namespace)::FusedOptimizerTensorListMetadata<4>)"
+
+_TYPES = {"Float": "f32", "BFloat16": "bf16"}
+_OLD_TYPES = {"Float": "float", "BFloat16": "__nv_bfloat16"}
+
+
+def all_reduce(dtype: str, nccl_version: str) -> str:
+    """Kernel of an all-reduce: NCCL renamed its kernels with 2.19.
+
+    >>> all_reduce("Float", "2.17.1")
+    'ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)'
+    """
+    if tuple(int(part) for part in nccl_version.split(".")[:2]) < (2, 19):
+        return f"ncclKernel_AllReduce_RING_LL_Sum_{_OLD_TYPES[dtype]}(ncclDevComm*, unsigned long, ncclWork*)"
+    return f"ncclDevKernel_AllReduce_Sum_{_TYPES[dtype]}_RING_LL(ncclDevKernelArgsStorage<4096ul>)"

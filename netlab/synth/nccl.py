@@ -1,4 +1,4 @@
-"""NCCL_DEBUG=INFO logs of a made run, one file per process, in the wording of NCCL 2.27 or 2.18.
+"""NCCL_DEBUG=INFO logs of a made run, one file per process, in the wording of NCCL 2.27, 2.18 or 2.17.
 
 Connections stand inside each communicator's initialisation: since 2.22 that is so with ``NCCL_RUNTIME_CONNECT=0``, which the logs name.
 """
@@ -67,8 +67,12 @@ def nccl_log(spec: Spec, rank: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _since(spec: Spec, *version: int) -> bool:
+    return tuple(int(part) for part in spec.nccl_version.split(".")[:2]) >= version
+
+
 def _is_current(spec: Spec) -> bool:
-    return tuple(int(part) for part in spec.nccl_version.split(".")[:2]) >= (2, 22)
+    return _since(spec, 2, 22)
 
 
 def _process_lines(spec: Spec, rank: int) -> Iterator[str]:
@@ -102,10 +106,12 @@ def _communicator_lines(spec: Spec, rank: int, group: Group) -> Iterator[str]:
     nodes = {spec.node_of(member) for member in members}
     local = [member for member in members if spec.node_of(member) == spec.node_of(rank)]
     pointer, identity = _identities(spec, rank, group)
-    head = f"comm {pointer} rank {own} nranks {len(members)} cudaDev {device} nvmlDev {device} busId {BUS_IDS[device]} commId {identity}"
+    management = f"nvmlDev {device} " if _since(spec, 2, 18) else ""
+    head = f"comm {pointer} rank {own} nranks {len(members)} cudaDev {device} {management}busId {BUS_IDS[device]} commId {identity}"
     function = "ncclCommInitRankConfig " if current else ""
     yield from _network_lines(spec, rank)
-    yield f"{function}{head} - Init START"
+    if _since(spec, 2, 18):
+        yield f"{function}{head} - Init START"
     yield f"NVLS multicast support is available on dev {device}{' (NVLS_NCHANNELS 16)' if current else ''}"
     if current:
         place = f"localRanks {len(local)} localRank {local.index(rank)}"
@@ -160,9 +166,15 @@ def _connections(spec: Spec, rank: int, group: Group, rings: list[tuple[int, ...
     for channel, order in enumerate(rings):
         place = order.index(rank)
         for source, target, side in ((order[place - 1], rank, "receive"), (rank, order[(place + 1) % len(order)], "send")):
-            edge = f"{members.index(source)}[{spec.local_rank(source)}] -> {members.index(target)}[{spec.local_rank(target)}]"
+            edge = f"{members.index(source)}[{_bracket(spec, source)}] -> {members.index(target)}[{_bracket(spec, target)}]"
             if spec.node_of(source) != spec.node_of(target):
                 path = f"NET/IB/{spec.local_rank(rank)}/GDRDMA" if spec.transport == "IB" else "NET/Socket/0"
                 yield f"Channel {channel:02d}/0 : {edge} [{side}] via {path}"
             elif side == "send":
                 yield f"Channel {channel:02d}/0 : {edge} via {local_path}"
+
+
+def _bracket(spec: Spec, rank: int) -> str:
+    """The device of a rank as connection lines name it: its bus id before 2.18, its number since."""
+    local = spec.local_rank(rank)
+    return str(local) if _since(spec, 2, 18) else BUS_IDS[local]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from netlab.errors import ConfigError
-from netlab.synth.fabric import ports, stalled_port
+from netlab.synth.fabric import nic_of, ports, stalled_port
 from netlab.synth.spec import MIB, Spec, default_gpus_per_node
 
 __all__ = ["LINK_PLANTS", "PLANTS", "Expectation", "expectation", "spec_for"]
@@ -116,7 +116,7 @@ def _faults(healthy: Spec) -> dict[str, Any]:
         case "socket-fallback":
             return {"transport": "Socket", "inter_node_gbps": 40.0, "inter_node_hop_ns": 250_000}
         case "old-nccl":
-            return {"nccl_version": "2.18.3", "link_efficiency": healthy.link_efficiency / 3, "inter_node_hop_ns": 150_000}
+            return {"nccl_version": "2.17.1", "link_efficiency": healthy.link_efficiency / 3, "inter_node_hop_ns": 150_000}
         case _:
             return {}
 
@@ -152,10 +152,10 @@ def expectation(spec: Spec) -> Expectation:
 
 
 def _ports(spec: Spec) -> tuple[str, ...]:
-    """Ports that a correct analysis names: the one that counts corrupted packets or pauses, or all saturated uplinks."""
+    """Ports that a correct analysis names: the one that counts corrupted packets, the NIC that pauses its switch, or all full uplinks."""
     stalled = stalled_port(spec)
-    if stalled is not None:
-        return (stalled,)
+    if spec.stalled_rank is not None and stalled is not None:
+        return (stalled,) if spec.stall_kind == "loss" else ("/".join(nic_of(spec, spec.stalled_rank)),)
     return tuple(port.key for port in ports(spec) if port.role == "up") if spec.oversubscription > 1 else ()
 
 

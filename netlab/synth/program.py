@@ -43,6 +43,7 @@ class Op:
 class _Step:
     """Operations so far, and what the next kernel of the compute stream has to wait for."""
 
+    nccl_version: str
     ops: list[Op] = field(default_factory=list)
     awaited: list[int] = field(default_factory=list)
     last_kernel: int = -1
@@ -59,11 +60,10 @@ class _Step:
 
     def all_reduce(self, group: str, phase: Phase, size_bytes: int, dtype: str) -> int:
         """An all-reduce of what the compute stream has made so far; nothing waits for it yet."""
-        short = {"Float": "f32", "BFloat16": "bf16"}[dtype]
         self.ops.append(
             Op(
                 kind="collective",
-                name=f"ncclDevKernel_AllReduce_Sum_{short}_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+                name=names.all_reduce(dtype, self.nccl_version),
                 host_op="c10d::allreduce_",
                 phase=phase,
                 stream=GROUP_STREAMS[group],
@@ -86,7 +86,7 @@ def step_program(spec: Spec) -> tuple[Op, ...]:
     >>> sum(op.group == "dp" for op in program), sum(op.group == "tp" for op in program)
     (24, 24)
     """
-    step = _Step()
+    step = _Step(spec.nccl_version)
     tensor = spec.tensor_parallel > 1
     step.copy("memcpy", "Memcpy HtoD (Pinned -> Device)", "aten::copy_", "load", spec.batch_bytes // 25, spec.batch_bytes, COPY_STREAM)
     for _layer in range(spec.layers):

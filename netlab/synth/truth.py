@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from netlab.intervals import Int64s
 from netlab.synth.plants import PLANTS, expectation
-from netlab.synth.program import Op
 from netlab.synth.simulate import Simulation, simulate
 from netlab.synth.spec import Spec
 
@@ -26,6 +26,9 @@ __all__ = [
     "truth_of",
     "what_if_truth",
 ]
+
+
+Mask = NDArray[np.bool_]
 
 
 class BreakdownTruth(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,73 +187,72 @@ def step_borders_ns(simulation: Simulation) -> Int64s:
 
 
 def _breakdown_of(simulation: Simulation, borders: Int64s, rank: int) -> list[BreakdownTruth]:
-    """Sweep one rank's timeline from border to border; each stretch between two events belongs to exactly one part."""
-    intervals: list[tuple[int, int, str]] = []
-    for step in range(simulation.spec.steps):
-        for position, op in enumerate(simulation.program):
-            start, end = int(simulation.start_ns[step, position, rank]), int(simulation.end_ns[step, position, rank])
-            if op.kind != "collective":
-                intervals.append((start, end, "compute" if op.kind == "kernel" else "memory"))
-                continue
-            group = _group_of(simulation.spec, op, rank)
-            last = simulation.arrival_ns(step, position, group)
-            layer = simulation.spec.layer(group.ranks)
-            intervals.append((start, last, "wait"))
-            intervals.append((max(start, last), end, layer))
-    changes = Counter[tuple[int, str]]()
-    for start, end, kind in intervals:
-        if end > start:
-            changes[start, kind] += 1
-            changes[end, kind] -= 1
-    for border in borders[:, rank].tolist():
-        changes[int(border), "border"] += 1
-    return _sweep(sorted(changes.items()), rank, simulation.spec)
+    """Sweep one rank's timeline; each stretch between two events belongs to exactly one part."""
+    spec = simulation.spec
+    begins, ends, kinds = _timeline(simulation, rank)
+    instants = np.concatenate((begins, ends, borders[:, rank]))
+    change = np.zeros((len(instants), len(_KINDS)), np.int64)
+    rows = np.arange(len(begins))
+    change[rows, kinds] = 1
+    change[rows + len(begins), kinds] = -1
+    order = np.argsort(instants, kind="stable")
+    at = instants[order]
+    active = np.cumsum(change[order], axis=0)[:-1] > 0
+    step = np.searchsorted(borders[:, rank], at[:-1], side="right") - 1
+    inside = (step >= 0) & (step < spec.steps)
+    parts = _parts(*active.T)
+    length = np.diff(at)
+    totals = {name: np.bincount(step[inside & mask], length[inside & mask], spec.steps).astype(np.int64) for name, mask in parts.items()}
+    return [
+        BreakdownTruth(rank=rank, step=spec.first_step + number, **{name: int(total[number]) for name, total in totals.items()})
+        for number in range(spec.steps)
+    ]
 
 
-def _sweep(changes: list[tuple[tuple[int, str], int]], rank: int, spec: Spec) -> list[BreakdownTruth]:
-    active = Counter[str]()
-    parts = Counter[str]()
-    rows: list[BreakdownTruth] = []
-    step, before = -1, 0
-    for (instant, kind), change in changes:
-        if 0 <= step < spec.steps:
-            for part in _parts(active):
-                parts[part] += instant - before
-        before = instant
-        if kind != "border":
-            active[kind] += change
+_KINDS = ("compute", "inter_node", "intra_node", "wait", "memory")
+
+
+def _timeline(simulation: Simulation, rank: int) -> tuple[Int64s, Int64s, Int64s]:
+    """Intervals of one rank: start, end, and position in ``_KINDS``. A collective waits until its last member arrives, then transfers."""
+    spec = simulation.spec
+    groups = {group.kind: group for group in spec.groups if rank in group.ranks}
+    begins: list[Int64s] = []
+    ends: list[Int64s] = []
+    kinds: list[int] = []
+
+    def add(kind: str, begin: Int64s, end: Int64s) -> None:
+        begins.append(begin)
+        ends.append(np.maximum(begin, end))
+        kinds.append(_KINDS.index(kind))
+
+    for position, op in enumerate(simulation.program):
+        start, end = simulation.start_ns[:, position, rank], simulation.end_ns[:, position, rank]
+        if op.kind != "collective":
+            add("compute" if op.kind == "kernel" else "memory", start, end)
             continue
-        if 0 <= step < spec.steps:
-            fields = {name: parts[name] for name in BreakdownTruth.__struct_fields__ if name not in ("rank", "step")}
-            rows.append(BreakdownTruth(rank=rank, step=spec.first_step + step, **fields))
-        parts.clear()
-        step += 1
-    return rows
+        group = groups[op.group or ""]
+        last = simulation.start_ns[:, position, list(group.ranks)].max(axis=1)
+        add("wait", start, last)
+        add(spec.layer(group.ranks), np.maximum(start, last), end)
+    return np.concatenate(begins), np.concatenate(ends), np.repeat(np.array(kinds), spec.steps)
 
 
-def _parts(active: Counter[str]) -> list[str]:
-    """The parts of a breakdown to which an instant belongs, by what is active in it."""
-    inter, intra, wait = active["inter_node"] > 0, active["intra_node"] > 0, active["wait"] > 0
-    parts = ["step_ns"]
-    if active["compute"] > 0:
-        parts.append("compute_ns")
-        if inter or intra:
-            parts.append("hidden_transfer_ns")
-        elif wait:
-            parts.append("hidden_wait_ns")
-    elif inter or intra:
-        parts += ["exposed_transfer_ns", "exposed_transfer_inter_node_ns" if inter else "exposed_transfer_intra_node_ns"]
-    elif wait:
-        parts.append("exposed_wait_ns")
-    elif active["memory"] > 0:
-        parts.append("exposed_memory_ns")
-    else:
-        parts.append("idle_ns")
-    return parts
-
-
-def _group_of(spec: Spec, op: Op, rank: int) -> Any:
-    return next(group for group in spec.groups_of(op.group or "") if rank in group.ranks)
+def _parts(compute: Mask, inter: Mask, intra: Mask, wait: Mask, memory: Mask) -> dict[str, Mask]:
+    """The parts of a breakdown, each as the stretches that belong to it, by what is active in them."""
+    transfer = inter | intra
+    busy = compute | transfer
+    return {
+        "step_ns": np.ones(len(compute), np.bool_),
+        "compute_ns": compute,
+        "exposed_transfer_ns": transfer & ~compute,
+        "exposed_wait_ns": wait & ~busy,
+        "exposed_memory_ns": memory & ~busy & ~wait,
+        "idle_ns": ~(busy | wait | memory),
+        "hidden_transfer_ns": transfer & compute,
+        "hidden_wait_ns": wait & compute & ~transfer,
+        "exposed_transfer_inter_node_ns": inter & ~compute,
+        "exposed_transfer_intra_node_ns": intra & ~inter & ~compute,
+    }
 
 
 def sequence_numbers(simulation: Simulation) -> dict[tuple[int, int], int]:

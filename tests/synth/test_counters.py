@@ -7,7 +7,7 @@ import io
 import polars as pl
 import pytest
 
-from netlab.synth import simulate, spec_for
+from netlab.synth import expectation, simulate, spec_for
 from netlab.synth.counters import counter_csv, device_clocks_ns
 from netlab.synth.fabric import cables, ports, stalled_port
 from netlab.synth.spec import Spec
@@ -83,6 +83,8 @@ def test_a_slow_receiver_pauses_its_switch_and_nobody_counts_errors() -> None:
     growth = _growth(spec)
     paused = growth.filter(pl.col("counter") == "SAI_PORT_STAT_PFC_3_RX_PKTS", pl.col("delta") > 0)
     assert [f"{row['device']}/{row['port']}" for row in paused.iter_rows(named=True)] == [stalled_port(spec)]
+    stopping = growth.filter(pl.col("counter") == "tx_prio3_pause", pl.col("delta") > 0)
+    assert [f"{row['device']}/{row['port']}" for row in stopping.iter_rows(named=True)] == list(expectation(spec).ports)
     assert growth.filter(pl.col("counter").str.contains("ERRORS"))["delta"].sum() == 0
 
 

@@ -53,7 +53,7 @@ def test_nics_carry_equal_numbers_of_connections() -> None:
     [
         ("none", "via NET/IB/0/GDRDMA", "NET/Socket"),
         ("socket-fallback", "via NET/Socket/0", "via NET/IB"),
-        ("old-nccl", "NCCL version 2.18.3", "ncclCommInitRankConfig"),
+        ("old-nccl", "NCCL version 2.17.1", "ncclCommInitRankConfig"),
     ],
 )
 def test_plants_show_in_the_log(plant: str, present: str, absent: str) -> None:

@@ -14,7 +14,8 @@ from netlab.synth.truth import step_borders_ns
 
 @pytest.fixture(scope="module")
 def truths() -> dict[str, Truth]:
-    return {plant: truth_of(simulate(spec_for(plant, steps=4, seed=2))) for plant in PLANTS}
+    answered = ("none", "straggler", "slow-fabric")
+    return {plant: truth_of(simulate(spec_for(plant, steps=4, seed=2)), what_if=plant in answered) for plant in PLANTS}
 
 
 def test_healthy_run_has_no_alarm(truths: dict[str, Truth]) -> None:
@@ -82,6 +83,26 @@ def test_collective_ends_after_its_last_arrival_and_waits_are_to_it() -> None:
         starts, ends = simulation.start_ns[0, position, members], simulation.end_ns[0, position, members]
         assert ends.min() > starts.max()
         assert np.ptp(ends) <= spec.end_jitter_ns
+
+
+def test_breakdown_agrees_with_a_timeline_of_microseconds() -> None:
+    # Every microsecond of one rank's first step is put into its part by looking at what runs in it.
+    simulation = simulate(spec_for("straggler", ranks=4, steps=1, layers=1, seed=3))
+    borders = step_borders_ns(simulation)
+    ticks = np.arange(int(borders[0, 1]), int(borders[1, 1]), 1_000)
+
+    def running(kinds: tuple[str, ...]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        found = np.zeros(len(ticks), np.bool_)
+        for position, op in enumerate(simulation.program):
+            if op.kind in kinds:
+                found |= (ticks >= simulation.start_ns[0, position, 1]) & (ticks < simulation.end_ns[0, position, 1])
+        return found
+
+    compute, communication = running(("kernel",)), running(("collective",))
+    row = next(row for row in truth_of(simulation, what_if=False).breakdown if row.rank == 1)
+    assert row.compute_ns == pytest.approx(compute.sum() * 1_000, abs=100_000)
+    assert row.exposed_transfer_ns + row.exposed_wait_ns == pytest.approx((communication & ~compute).sum() * 1_000, abs=100_000)
+    assert row.hidden_transfer_ns + row.hidden_wait_ns == pytest.approx((communication & compute).sum() * 1_000, abs=100_000)
 
 
 def test_steps_tile_the_capture_without_gap() -> None:
