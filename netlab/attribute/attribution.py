@@ -91,7 +91,7 @@ class Attribution:
         if not slow:
             return []
         named = ", ".join(map(str, slow))
-        text = f"Steps {named} take more than 1.5 times as long as those after them; if they warm up, leave them out: --steps {slow[-1] + 1}:."
+        text = f"Steps {named} take over 1.5 times as long as those after them; if they warm up, leave them out: --steps {slow[-1] + 1}:."
         return [Issue(code="WARMUP_STEPS", message=text)]
 
     def group_rows(self) -> list[dict[str, Any]]:
