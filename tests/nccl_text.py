@@ -38,7 +38,7 @@ def init(host: str, rank: int, nranks: int, what: str, comm: str = "0x5a5a000000
 def healthy(
     extra: Mapping[str, Sequence[str]] | None = None, *, hosts: Sequence[str] = ("nodea", "nodeb"), nics: Mapping[str, str] | None = None
 ) -> list[str]:
-    """A job of four ranks per host over InfiniBand with GPUDirect. ``extra`` adds messages of a host's processes before their Init lines."""
+    """A job of four ranks per host over InfiniBand with GPUDirect. ``extra`` adds messages of a host before its Init lines."""
     lines, nranks = ["NCCL version 2.21.5+cuda12.4"], 4 * len(hosts)
     for number, host in enumerate(hosts):
         for local in range(4):

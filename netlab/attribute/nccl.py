@@ -157,15 +157,29 @@ def _absent_dumps(flight: pl.DataFrame) -> list[Issue]:
     if flight.is_empty():
         return []
     seen = set(flight["rank"].drop_nulls().to_list())
+    issues = _contradicting_dumps(flight)
     members = {
         int(rank) for group in flight["group"].unique().to_list() if group and _is_list(group) and "," in group for rank in group.split(",")
     }
     missing = sorted(members - seen)
     if not missing or not seen:
-        return []
+        return issues
     text = ", ".join(map(str, missing[:20])) + (" ..." if len(missing) > 20 else "")
     message = f"No flight-recorder dump of ranks {text}; whether they joined a collective is told only as far as other ranks show it."
-    return [Issue(code="NO_LOG_FOR_RANK", severity="info", message=message)]
+    return [*issues, Issue(code="NO_LOG_FOR_RANK", severity="info", message=message)]
+
+
+def _contradicting_dumps(flight: pl.DataFrame) -> list[Issue]:
+    """Dumps of one rank that put the same call at different times are not of one run."""
+    calls = flight.filter(pl.col("rank").is_not_null() & pl.col("created_ns").is_not_null())
+    odd = calls.group_by("rank", "group", "seq", "is_p2p").agg(pl.col("created_ns").n_unique().alias("times"))
+    apart = calls.join(odd.filter(pl.col("times") > 1), on=["rank", "group", "seq", "is_p2p"], how="semi", nulls_equal=True)
+    ranks = apart.group_by("rank").agg(pl.col("source").unique().sort()).sort("rank")
+    return [
+        Issue(code="DUPLICATE_RANK", message=f"Dumps of rank {rank} are not of one run ({', '.join(sources[:4])}); give one of them only.")
+        for rank, sources in ranks.iter_rows()
+        if len(sources) > 1
+    ]
 
 
 def _contradictions(communicators: pl.DataFrame, ranks: pl.DataFrame) -> list[Issue]:

@@ -204,7 +204,7 @@ def late_ranks(evidence: Evidence) -> Iterator[Finding]:
         found = _late(frame, name)
         if found is None:
             continue
-        rank, last, count, caused_ms, groups = found
+        rank, last, count, caused_ms, groups, rows = found
         yield finding(
             "STRAGGLER",
             f"Rank {rank} arrives last in {last} of {count} collectives; the others wait {caused_ms:.1f} ms for it in all.",
@@ -215,7 +215,7 @@ def late_ranks(evidence: Evidence) -> Iterator[Finding]:
             ),
             action="Record a trace of that rank and one other (netlab.capture) and compare; check its clocks, temperature and data loader.",
             source="definition of wait and transfer, docs/methods.md",
-            evidence=[],
+            evidence=rows,
             ranks=[rank],
             groups=groups,
             hosts=_hosts(evidence, [rank]),
@@ -223,7 +223,20 @@ def late_ranks(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _late(frame: pl.DataFrame, group: str) -> tuple[int, int, int, float, list[str]] | None:
+def _plain(shared: pl.DataFrame, clear: pl.DataFrame, group: str, rank: int) -> bool:
+    """With few collectives: one rank is late in all of them, by more than three times the spread of the others."""
+    if set(clear["rank"]) != {rank}:
+        return False
+    rest = (
+        shared.filter(pl.col("rank") != rank)
+        .group_by(group, "seq")
+        .agg(least=pl.col("duration_ns").min(), most=pl.col("duration_ns").max())
+    )
+    both = clear.join(rest, on=[group, "seq"])
+    return bool(both.select(((pl.col("least") - pl.col("low")) > 3 * (pl.col("most") - pl.col("least"))).all()).item())
+
+
+def _late(frame: pl.DataFrame, group: str) -> tuple[int, int, int, float, list[str], list[Row]] | None:
     """The rank that is last clearly more often than chance explains, or None."""
     shared = frame.filter(pl.col("duration_ns").is_not_null()).unique([group, "seq", "rank"], maintain_order=True)
     if shared.is_empty():
@@ -252,10 +265,21 @@ def _late(frame: pl.DataFrame, group: str) -> tuple[int, int, int, float, list[s
     top = blamed.row(0, named=True)
     trials, ranks = clear.height, shared["rank"].n_unique()
     chance = sum(comb(trials, k) * (1 / ranks) ** k * (1 - 1 / ranks) ** (trials - k) for k in range(top["last"], trials + 1)) * ranks
-    if trials < 5 or chance > 1e-3:
+    if (chance > 1e-3) if trials >= 5 else not _plain(shared, clear, group, top["rank"]):
         return None
     groups = sorted(str(name) for name in top["groups"] if name is not None)
-    return int(top["rank"]), int(top["last"]), per.height, top["caused"] / 1e6, groups
+    worst = clear.filter(pl.col("rank") == top["rank"]).sort("caused", descending=True).head(1)
+    shown = shared.join(worst.select(group, "seq"), on=[group, "seq"], how="semi").sort("rank")
+    rows = [
+        {
+            "host": None,
+            "source": r["source"],
+            "line": None,
+            "message": f"rank {r['rank']}: {r['op']} {r['seq']} took {r['duration_ns'] / 1e6:.3f} ms",
+        }
+        for r in shown.iter_rows(named=True)
+    ]
+    return int(top["rank"]), int(top["last"]), per.height, top["caused"] / 1e6, groups, rows
 
 
 def ras_findings(evidence: Evidence) -> Iterator[Finding]:

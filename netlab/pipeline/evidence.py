@@ -11,6 +11,7 @@ from netlab.align.ports import build_ports
 from netlab.attribute.link_intervals import link_intervals
 from netlab.attribute.links import links
 from netlab.attribute.nccl import hangs, log_world_size, nccl_issues, rank_hosts, rank_places
+from netlab.attribute.nccl_repeats import without_repeats
 from netlab.config import Config
 from netlab.intervals import union
 from netlab.issues import Issue
@@ -34,7 +35,8 @@ def hosts_of_ranks(frames: Mapping[str, pl.DataFrame]) -> dict[int, str]:
 
 
 def add_nccl(frames: Frames) -> list[Issue]:
-    """Add ``rank_places`` and ``hangs`` where logs or dumps were read."""
+    """Add ``rank_places`` and ``hangs`` where logs or dumps were read; what two files tell alike stands once."""
+    frames |= without_repeats(frames)
     communicators, flight = _table(frames, "communicators"), _table(frames, "flight")
     if communicators.is_empty() and flight.is_empty() and _table(frames, "nccl_events").is_empty():
         return []

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
+
 from netlab.attribute.nccl import group_links, hangs, log_world_size, nccl_issues, rank_hosts, rank_places
-from netlab.schema.nccl import FLIGHT, NCCL_EVENTS
+from netlab.attribute.nccl_repeats import without_repeats
+from netlab.schema.nccl import COMMUNICATORS, FLIGHT, NCCL_EVENTS
 from tests.nccl_text import dump, entry, healthy, init, read_log, run_of, write_dumps
+
+CALL = "sendbuff 0x1 recvbuff 0x2 count 8 datatype 7 op 0 root 0 comm 0x55000000{:04x} [nranks=8] stream 0x3"
 
 
 def test_places_join_rank_host_gpu_and_nic(tmp_path: Path) -> None:
@@ -60,3 +65,25 @@ def test_the_watchdog_sample_points_to_rank_5(shared_data: Path) -> None:
 
 def test_nothing_pending_is_no_hang() -> None:
     assert hangs(FLIGHT.empty(), NCCL_EVENTS.empty()).is_empty()
+
+
+def test_a_log_that_was_written_twice_counts_once(tmp_path: Path) -> None:
+    whole, own = tmp_path / "job.log", tmp_path / "nccl.nodea.4001.log"
+    extra = {"nodea": ["NCCL_IB_HCA set by environment to mlx5", "AllReduce: opCount 1 " + CALL.format(0)]}
+    whole.write_text("\n".join(healthy(extra)))
+    own.write_text("\n".join(line for line in healthy(extra) if ":4001:" in line))
+    once, twice = run_of(whole), run_of(whole, own)
+    frames = {name: twice.frame(name) for name in twice.tables}
+    kept = {**frames, **without_repeats(frames)}
+    for name in ("communicators", "connections", "logged_operations"):
+        assert kept[name].drop("source", "line").equals(once.frame(name).drop("source", "line")), name
+    assert kept["nccl_events"].height == once.frame("nccl_events").height
+
+
+def test_dumps_of_two_runs_are_told_apart(tmp_path: Path) -> None:
+    first = run_of(*write_dumps(tmp_path, {0: dump(0, [entry(1)], range(2))})).frame("flight")
+    (tmp_path / "b").mkdir()
+    second = run_of(*write_dumps(tmp_path / "b", {0: dump(0, [entry(1, time_created_ns=99)], range(2))})).frame("flight")
+    second = second.with_columns(source=pl.lit("other"))
+    codes = [issue.code for issue in nccl_issues(COMMUNICATORS.empty(), pl.concat([first, second]))]
+    assert "DUPLICATE_RANK" in codes

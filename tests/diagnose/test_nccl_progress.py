@@ -59,6 +59,11 @@ def test_the_rank_with_the_shortest_times_makes_the_others_wait(tmp_path: Path) 
     assert "8 of 8" in found.title
 
 
+def test_a_single_clear_instance_is_enough(tmp_path: Path) -> None:
+    dumps = {rank: dump(rank, [entry(1, duration_ms=1.0 if rank == 2 else 40.0 + rank)], range(4)) for rank in range(4)}
+    assert one(of_dumps(tmp_path, dumps), "STRAGGLER").subject.ranks == [2]
+
+
 def test_jitter_makes_no_straggler(tmp_path: Path) -> None:
     dumps = {
         rank: dump(rank, [entry(seq, duration_ms=1.0 + 0.01 * ((seq + rank) % 3)) for seq in range(1, 9)], range(4)) for rank in range(4)
