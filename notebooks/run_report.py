@@ -51,6 +51,9 @@ report.data_quality(study)
 # Where the time went, and what says so. Each title is what the chart shows; the data stands below it and in `tables/`.
 
 # %%
+report.exhibit(study, "comparison")
+
+# %%
 report.exhibit(study, "attribution")
 
 # %%

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from netlab.figures.clocks import clock_frame, clock_quality
     from netlab.figures.collectives import bus_bandwidth, bus_bandwidth_frame, tails_frame, transfer_tails
+    from netlab.figures.comparison import change_of_parts, changes_frame
     from netlab.figures.frames import rows_frame
     from netlab.figures.gantt import gantt_frame, worst_step, worst_step_gantt
     from netlab.figures.links import link_use, link_use_frame, link_use_over_time, link_use_over_time_frame
@@ -27,6 +28,8 @@ _HOMES = {
     "best_scenario": "outlook",
     "bus_bandwidth": "collectives",
     "bus_bandwidth_frame": "collectives",
+    "change_of_parts": "comparison",
+    "changes_frame": "comparison",
     "clock_frame": "clocks",
     "clock_quality": "clocks",
     "compile_vega": "renderer",
@@ -57,6 +60,8 @@ __all__ = [
     "best_scenario",
     "bus_bandwidth",
     "bus_bandwidth_frame",
+    "change_of_parts",
+    "changes_frame",
     "clock_frame",
     "clock_quality",
     "compile_vega",

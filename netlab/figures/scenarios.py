@@ -31,6 +31,7 @@ def scenario_chart(frame: pl.DataFrame, measured_ms: float | None, threshold: fl
         Limit of the network share: scenarios above it are marked in words.
     """
     shown = frame.with_columns(pl.Series("words", [_words(row, threshold) for row in frame.iter_rows(named=True)], dtype=pl.String))
+    shown = _todays_work(shown, measured_ms)
     names = shown["name"].to_list()
     ends = [value for column in ("low95_ms", "high95_ms", "predicted_ms") for value in shown[column].drop_nulls().to_list()]
     low, high = min([*ends, measured_ms or ends[0]]), max([*ends, measured_ms or ends[0]])
@@ -54,7 +55,7 @@ def scenario_chart(frame: pl.DataFrame, measured_ms: float | None, threshold: fl
         alt.Tooltip("network_share:Q", title="network share", format=".1%"),
         alt.Tooltip("confidence:N", title="confidence"),
     ]
-    x = alt.X("low95_ms:Q", title="time per step (ms)", scale=scale, axis=alt.Axis(format=",~f", tickCount=8))
+    x = alt.X("low95_ms:Q", title="time for the work of today's step (ms)", scale=scale, axis=alt.Axis(format=",~f", tickCount=8))
     width = WIDTH - 410
     layers = [
         base.mark_rule(strokeWidth=2).encode(x=x, x2="high95_ms:Q", y=y, color=colour, tooltip=tooltip),
@@ -80,6 +81,15 @@ def scenario_chart(frame: pl.DataFrame, measured_ms: float | None, threshold: fl
     return titled(chart, "what-if", _title(shown, measured_ms), subtitle, f"Intervals of {plural(shown.height, 'scenario')}.")
 
 
+def _todays_work(shown: pl.DataFrame, measured_ms: float | None) -> pl.DataFrame:
+    """Times scaled to the work of the measured step: a step that accumulates four micro-batches is longer and does four times the work."""
+    if measured_ms is None:
+        return shown
+    factor = measured_ms / pl.col("speedup") / pl.col("predicted_ms")
+    factor = pl.when(factor.is_finite() & ((factor - 1).abs() > 0.01)).then(factor).otherwise(1.0)
+    return shown.with_columns(pl.col("predicted_ms", "low80_ms", "high80_ms", "low95_ms", "high95_ms") * factor)
+
+
 def _words(row: Mapping[str, Any], threshold: float) -> str:
     share = row["network_share"]
     faster = "" if row["speedup"] is None else f"×{row['speedup']:.2f}"
@@ -93,7 +103,6 @@ def _title(shown: pl.DataFrame, measured_ms: float | None) -> str:
         return "No change that was asked about makes training faster"
     doubt = "" if best["sure"] else ", within its error not at all"
     saved = (measured_ms or 0.0) - best["predicted_ms"]
-    # A scenario that does more work in a step (accumulation) is faster in a longer step.
     gain = (
         f" ({format_ms(saved)} a step)"
         if measured_ms is not None and saved > 0 and abs(best["speedup"] * best["predicted_ms"] / measured_ms - 1) < 0.01

@@ -118,7 +118,7 @@ def _bus_bandwidth(study: Study) -> Exhibit | Missing:
         frame,
         labels,
         "tables/collectives.parquet",
-        "No bandwidth is printed where waiting cannot be taken off or sizes are unknown.",
+        "Collectives, without a bandwidth: sizes are unknown, or waiting cannot be taken off",
     )
 
 
@@ -204,7 +204,7 @@ def _links(study: Study) -> Exhibit | Missing:
     limits = study.run.manifest.config.limits
     known = frame.filter(pl.col("utilization_mean").is_not_null() | pl.col("utilization_peak").is_not_null()).height
     chart = figures.link_use(frame, limits.link_mean, limits.link_peak) if known else None
-    return Exhibit(chart, frame, labels, "tables/links.parquet", "How far links are used is not known: give their speeds in ports.csv.")
+    return Exhibit(chart, frame, labels, "tables/links.parquet", "Links, without how far they are used: give their speeds in ports.csv")
 
 
 def _links_over_time(study: Study) -> Exhibit | Missing:
@@ -220,6 +220,23 @@ def _links_over_time(study: Study) -> Exhibit | Missing:
         peaks.sort("peak", "link", descending=[True, False]),
         {"link": "link", "peak": "peak", "mean": "mean"},
         "tables/link_intervals.parquet",
+    )
+
+
+def _comparison(study: Study) -> Exhibit | Missing | None:
+    compare = study.verdict.compare
+    if compare is None:
+        return None
+    changes = figures.changes_frame(msgspec.to_builtins(compare.delta_ms))
+    chart = figures.change_of_parts(
+        changes, compare.base, significant=compare.significant, cause=compare.cause, share_of_delta=compare.share_of_delta
+    )
+    return Exhibit(
+        chart if changes.height else None,
+        changes,
+        {"part": "part", "ms": "change (ms)"},
+        "verdict.json",
+        "The step's parts cannot be compared",
     )
 
 
@@ -248,7 +265,8 @@ def _what_if(study: Study) -> Exhibit | Missing:
 
 
 #: In the order of the report.
-EXHIBITS: dict[str, Callable[[Study], Exhibit | Missing]] = {
+EXHIBITS: dict[str, Callable[[Study], Exhibit | Missing | None]] = {
+    "comparison": _comparison,
     "attribution": _attribution,
     "share-per-step": _share_per_step,
     "heat-strip": _heat_strip,
@@ -264,8 +282,8 @@ EXHIBITS: dict[str, Callable[[Study], Exhibit | Missing]] = {
 }
 
 
-def exhibit(study: Study, name: str) -> Exhibit | Missing:
-    """The exhibit of that name, or what is missing for it.
+def exhibit(study: Study, name: str) -> Exhibit | Missing | None:
+    """The exhibit of that name, what is missing for it, or nothing where the question was not asked (no comparison).
 
     Raises
     ------

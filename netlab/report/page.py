@@ -22,6 +22,8 @@ __all__ = ["page_html", "warm_up"]
 
 _LEFT_OUT = {"parameters", "injected-parameters", "notebook-only"}
 _MARKDOWN = mistune.create_markdown(escape=True, plugins=["table"])
+_MISSING = re.compile(r'<(?:details|div) class="nl-missing"')
+_FOLDED = 3
 _HEADING = re.compile(r"^(#{1,3}) +(.+?)\s*$")
 
 
@@ -40,7 +42,7 @@ def page_html(notebook: Any, title: str = "") -> str:
     title
         Title of the page; by default its first heading.
     """
-    blocks = list(_joined(_blocks(notebook)))
+    blocks = list(_gathered(_joined(_blocks(notebook))))
     charts = any(block["kind"] == "chart" for block in blocks)
     bundle, script = vega_bundle() if charts else "", _part("page.js")
     entries = [block for block in blocks if block["kind"] == "heading" and block["level"] == 2]
@@ -144,6 +146,25 @@ def _joined(blocks: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             yield block
     if held is not None:
         yield held
+
+
+def _gathered(blocks: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Three or more missing exhibits in a row fold into one line: a run of logs alone lacks most of them."""
+    held: list[dict[str, Any]] = []
+    for block in [*blocks, {"kind": "end"}]:
+        if block["kind"] == "html" and _MISSING.match(block["html"]):
+            held.append(block)
+            continue
+        if len(held) >= _FOLDED:
+            names = "; ".join(match[1] for part in held if (match := re.search(r"<b>(.*?)\.</b>", part["html"])))
+            inner = "".join(part["html"] for part in held)
+            summary = f"<summary><b>{len(held)} charts need other inputs.</b> {names}</summary>"
+            yield {"kind": "html", "html": f'<details class="nl-missing">{summary}{inner}</details>'}
+        else:
+            yield from held
+        held = []
+        if block["kind"] != "end":
+            yield block
 
 
 def _anchor(text: str) -> str:

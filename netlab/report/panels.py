@@ -40,7 +40,7 @@ class Exhibit:
         """The chart's data, closed until asked for; open where there is no chart."""
         rows = table(self.frame, self.labels, whole=self.whole)
         if self.chart is None:
-            return box("A table without a chart", [self.without], below=rows)
+            return box(self.without, [], below=rows)
         return details("Data of this chart", rows)
 
 

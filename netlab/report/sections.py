@@ -41,7 +41,7 @@ def data_quality(study: Study) -> Html:
     facts = [
         ("Files", files, "error" if broken else "ok"),
         ("Ranks", f"{len(run.ranks)} of {world}", "warning" if run.missing_ranks else "ok" if run.ranks else "plain"),
-        ("Steps", _steps_text(study), "warning" if run.excluded_steps or run.window == "capture" else "ok"),
+        ("Steps", _steps_text(study), _steps_kind(study)),
         ("Clock error", _clock_text(study), "ok" if clock.max_error_ms is not None and clock.max_error_ms < 0.1 else "plain"),
         ("Wait and transfer", verdict.split or "–", "ok" if verdict.split == "measured" else "warning" if verdict.split else "plain"),
     ]
@@ -56,7 +56,7 @@ def data_quality(study: Study) -> Html:
                 command="Profile every rank, or at least one of each host, and give the folder that holds all traces.",
             )
         )
-    if run.window == "capture" and run.ranks:
+    if run.window == "capture" and verdict.totals.comm_share is not None:
         parts.append(
             box(
                 "No step marks",
@@ -87,10 +87,16 @@ def data_quality(study: Study) -> Html:
     return Html("".join(parts))
 
 
+def _steps_kind(study: Study) -> str:
+    if study.verdict.totals.comm_share is None:
+        return "plain"
+    return "warning" if study.verdict.run.excluded_steps or study.verdict.run.window == "capture" else "ok"
+
+
 def _steps_text(study: Study) -> str:
     run = study.verdict.run
     if run.window == "capture":
-        return "whole capture" if run.ranks else "none"
+        return "whole capture" if study.verdict.totals.comm_share is not None else "none"
     return f"{len(run.steps)}" + (f", {len({(row.rank, row.step) for row in run.excluded_steps})} kept out" if run.excluded_steps else "")
 
 

@@ -68,6 +68,8 @@ def _sample(verdict: Verdict) -> str:
         return "no trace of any rank"
     world = f" of {run.world_size}" if run.world_size and run.world_size != len(run.ranks) else ""
     ranks = f"{len(run.ranks)}{world} rank{'' if len(run.ranks) == 1 and not world else 's'}"
+    if verdict.totals.comm_share is None:
+        return f"{ranks}, no device activity"
     if run.window == "capture":
         return f"{ranks}, whole capture (no step marks)"
     return f"{ranks}, {len(run.steps)} step{'' if len(run.steps) == 1 else 's'}"
@@ -106,9 +108,17 @@ def _facts(verdict: Verdict) -> list[str]:
     if low is not None and high is not None and high - low > 1e-4:
         band = f"between {format_percent(low)} and {format_percent(high)}"
     upper = " (upper bound)" if totals.basis == "communication" and totals.network_share else ""
+    if totals.comm_share is None:
+        cause = _CAUSES.get(verdict.cause, verdict.cause)
+        return [_fact("Network share", "", "not known", "there is no device activity to take it from"), _fact("Main cause", "", cause, "")]
     facts = [
         ("Network share", "#d1495b", format_percent(totals.network_share), f"exposed transfer{upper}" + (f"; {band}" if band else "")),
-        ("Wait share", "#edae49", format_percent(totals.wait_share), "waiting for late ranks"),
+        (
+            "Wait share",
+            "#edae49",
+            format_percent(totals.wait_share),
+            "waiting for late ranks" if totals.wait_share is not None else "not told from transfer",
+        ),
         ("Communication share", "", format_percent(totals.comm_share), "both together"),
     ]
     if totals.iteration_ms is not None:

@@ -196,3 +196,30 @@ def test_use_over_time_leaves_gaps_out() -> None:
 )
 def test_members_are_shortened_for_people(members: str, text: str) -> None:
     assert members_text(members) == text
+
+
+def test_longer_step_that_does_more_work_is_drawn_for_todays_work() -> None:
+    answers: list[dict[str, Any]] = [
+        {"name": "4 micro-batches", "predicted_ms": 20.0, "interval95_ms": [18.0, 22.0], "speedup": 2.0, "confidence": "measured"}
+    ]
+    spec = figures.scenario_chart(figures.scenario_frame(answers), 10.0, 0.25).to_dict()
+    row = next(row for values in spec["datasets"].values() for row in values if row.get("name") == "4 micro-batches")
+    assert (row["predicted_ms"], row["low95_ms"], row["high95_ms"]) == (5.0, 4.5, 5.5)
+
+
+def test_mere_bound_is_not_the_best_scenario() -> None:
+    answers: list[dict[str, Any]] = [{"name": "bound", "predicted_ms": 5.0, "speedup": 2.0, "confidence": "bound-only"}]
+    assert figures.best_scenario(figures.scenario_frame(answers)) is None
+
+
+@pytest.mark.parametrize(
+    ("significant", "words"),
+    [
+        (True, "The step became 3.5 ms longer, most of it exposed wait; cause: straggler (90 % of the change)"),
+        (False, "No difference beyond noise: 3.5 ms a step"),
+    ],
+)
+def test_comparison_says_what_grew_or_that_it_is_noise(significant: bool, words: str) -> None:
+    changes = figures.changes_frame({"compute": 0.5, "exposed_wait": 3.0, "idle": None})
+    chart = figures.change_of_parts(changes, "good", significant=significant, cause="straggler", share_of_delta=0.9)
+    assert _text(chart) == words

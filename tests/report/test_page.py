@@ -150,3 +150,12 @@ def test_card_says_its_status_in_words(status: str) -> None:
     assert {"pass": "Pass", "warn": "Warning", "flagged": "Flagged", "inconclusive": "Inconclusive"}[status] in card
     assert "A &lt;b&gt; headline" in card
     assert "limit 25 %" in card
+
+
+def test_many_missing_charts_fold_into_one_line() -> None:
+    from netlab.report.panels import Missing
+
+    outputs = [nbformat.v4.new_output("display_data", data={"text/html": Missing(f"No {n}", "Because.")._repr_html_()}) for n in "abcd"]
+    cells = [nbformat.v4.new_code_cell("x", outputs=[output]) for output in outputs]
+    assert "4 charts need other inputs.</b> No a; No b; No c; No d" in page_html(nbformat.v4.new_notebook(cells=cells))
+    assert "charts need other inputs" not in page_html(nbformat.v4.new_notebook(cells=cells[:2]))
