@@ -305,7 +305,7 @@ class _Study:
 
     def _interval(self, draft: Draft, lengths: Floats, predicted: float) -> tuple[float, float, float, float]:
         """Block bootstrap over steps, cost of the transfers and the model's error, independent of each other."""
-        model = model_error(tuple(draft.kinds))
+        model = model_error(tuple(draft.kinds), predicted / self.measured_ms if self.measured_ms else 1.0)
         cost_low, cost_high = self._cost_range(draft, predicted)
         widths = []
         for share, model_half in ((0.80, model.half80), (0.95, model.half95)):

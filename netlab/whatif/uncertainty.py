@@ -20,15 +20,23 @@ _RESAMPLES = 2_000
 _SEED = 20260101
 #: The model's error is never taken to be smaller than this, however well the validation went.
 _LEAST_ERROR = 0.01
+#: Changes smaller than this (a quarter of the step) are as uncertain as one of this size.
+_LEAST_CHANGE = 0.25
 
 
 @dataclass(frozen=True)
 class Residual:
-    """One validated prediction: set-up, kinds of change, and predicted over measured minus 1."""
+    """One checked prediction: set-up, kinds of change, predicted over measured minus 1, and the logarithm of predicted over unchanged."""
 
     setup: str
     kinds: tuple[str, ...]
     error: float
+    change: float
+
+    @property
+    def score(self) -> float:
+        """Error per size of the change: what moves a step further from what was measured may be wrong by more."""
+        return abs(self.error) / max(_LEAST_CHANGE, abs(self.change))
 
 
 @dataclass(frozen=True)
@@ -41,34 +49,47 @@ class Spread:
 
 @lru_cache(maxsize=1)
 def residuals() -> tuple[Residual, ...]:
-    """Errors of validated predictions, as docs/whatif_validation.md lists them."""
+    """Errors of checked predictions, as docs/whatif_validation.md lists them."""
     text = resources.files("netlab.whatif").joinpath("residuals.json").read_text(encoding="utf-8")
-    return tuple(Residual(row["setup"], tuple(row["kinds"]), row["error"]) for row in json.loads(text)["residuals"])
+    return tuple(Residual(row["setup"], tuple(row["kinds"]), row["error"], row["change"]) for row in json.loads(text)["residuals"])
 
 
-def model_error(kinds: tuple[str, ...], exclude_setup: str | None = None) -> Spread:
+def model_error(kinds: tuple[str, ...], ratio: float = 1.0, exclude_setup: str | None = None) -> Spread:
     """Relative error to expect of an answer, from predictions of other kinds of change and other set-ups than the one judged.
 
-    Split-conformal: the smallest error that at least 80 (95) % of the left-over residuals stay below, with the finite-sample correction
-    (n + 1) of Vovk et al.; where too few are left for that, the largest with half of it on top.
+    Split-conformal on the scores: the smallest that at least 80 (95) % of the left-over ones stay below, with the finite-sample correction
+    (n + 1) of Vovk et al.; where too few are left for that, the largest with half of it on top. The score times the size of the change is
+    the half width.
 
+    Parameters
+    ----------
+    kinds
+        Kinds of change of the answer; none means that nothing was changed.
+    ratio
+        Predicted over unchanged step time.
+    exclude_setup
+        The set-up that is judged, when the residuals themselves are.
+
+    Examples
+    --------
     >>> model_error(()).half95
     0.0
+    >>> model_error(("compression",), 0.25).half95 > model_error(("compression",), 0.9).half95 > 0.01
+    True
     """
     if not kinds:
         return Spread(0.0, 0.0)
-    left = sorted(abs(r.error) for r in residuals() if not set(r.kinds) & set(kinds) and r.setup != exclude_setup)
-    if not left:
-        left = sorted(abs(r.error) for r in residuals() if r.setup != exclude_setup)
-    return Spread(_quantile(left, 0.80), _quantile(left, 0.95))
+    others = [r for r in residuals() if r.setup != exclude_setup]
+    left = sorted(r.score for r in others if not set(r.kinds) & set(kinds)) or sorted(r.score for r in others)
+    size = max(_LEAST_CHANGE, abs(float(np.log(ratio)))) if ratio > 0 else _LEAST_CHANGE
+    return Spread(max(_LEAST_ERROR, _quantile(left, 0.80) * size), max(_LEAST_ERROR, _quantile(left, 0.95) * size))
 
 
 def _quantile(ordered: list[float], level: float) -> float:
     if not ordered:
-        return 0.25
+        return 1.0
     place = int(np.ceil(level * (len(ordered) + 1))) - 1
-    value = ordered[place] if place < len(ordered) else 1.5 * ordered[-1]
-    return max(_LEAST_ERROR, value)
+    return ordered[place] if place < len(ordered) else 1.5 * ordered[-1]
 
 
 def block_bootstrap(step_ms: Floats) -> Floats:
