@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
 
 from netlab.align.absences import tell_absent_members
 from netlab.align.clocks import Clocks, correct, measure_clocks
 from netlab.align.completeness import judge_steps, pooled_steps
 from netlab.align.doubts import tell_doubts
-from netlab.align.events import device_activities
+from netlab.align.events import METADATA, communication_events, device_activities
 from netlab.align.groups import group_table, parallelism, resolve_groups
 from netlab.align.host_work import host_activities, is_gloo_run
 from netlab.align.matching import match_collectives
@@ -20,7 +19,7 @@ from netlab.align.metadata import batched_messages, describe_communication, fill
 from netlab.align.options import AlignOptions
 from netlab.align.ranks import Assembly, assemble_ranks
 from netlab.align.split import message_rows, number_in_time, split_instances
-from netlab.align.steps import launch_steps, step_borders, step_marks
+from netlab.align.steps import launch_steps, span_of, step_borders, step_marks
 from netlab.errors import RunError
 from netlab.issues import Issue
 from netlab.run import RunFacts
@@ -32,7 +31,8 @@ __all__ = ["Aligned", "align"]
 _ACTIVITY_INSTANTS = ("start_ns", "end_ns", "launch_start_ns", "launch_end_ns")
 _STEP_INSTANTS = ("start_ns", "end_ns", "mark_start_ns", "mark_end_ns")
 #: What an instance's members take over from their activities.
-_MEMBER = ("activity", "rank", "window", "step", "start_ns", "end_ns", "group_name", "group_description", "seq", "dtype")
+_MEMBER = ("rank", "window", "step", "start_ns", "end_ns")
+_SPAN = ("rank", "window", "step", pl.col("start_ns").alias("opens_ns"), pl.col("end_ns").alias("closes_ns"))
 
 
 @dataclass(frozen=True)
@@ -78,21 +78,26 @@ def align(raw: Mapping[str, pl.DataFrame], options: AlignOptions | None = None) 
     issues = list(assembly.issues)
     gloo = is_gloo_run(raw)
     events = host_activities(raw, assembly.files) if gloo else device_activities(raw, assembly.files, options, issues)
-    events = describe_communication(fill_from_calls(events, raw["comm_calls"]))
-    parts = batched_messages(events, raw["comm_calls"])
-    events, members_of = resolve_groups(events, raw["process_groups"], assembly.world_size, assembly.ranks, issues)
+    metadata = events if gloo else raw["device_events"]
+    events = events.drop(METADATA, strict=False)
     marks = step_marks(raw["annotations"], assembly.files)
-    events = launch_steps(events, marks).sort("rank", "window", "start_ns", "end_ns", "stream", "file", "event").with_row_index("row")
+    # Within a rank a clock's correction keeps this order, so that a row's number stays the activity's.
+    events = launch_steps(events, marks).sort("rank", "start_ns", "end_ns", "stream", "file", "event").with_row_index("row")
     steps = judge_steps(step_borders(marks, events), events, raw["launches"], assembly.files, options, issues)
     tell_doubts(events, raw, assembly.files, steps, issues, gloo=gloo)
-    communication = events.filter((pl.col("kind") == "communication") & ~pl.col("copy"))
+    communication = communication_events(events, metadata, options)
+    communication = describe_communication(fill_from_calls(communication, raw["comm_calls"]))
+    parts = batched_messages(communication, raw["comm_calls"])
+    communication, members_of = resolve_groups(communication, raw["process_groups"], assembly.world_size, assembly.ranks, issues)
     matched = match_collectives(communication, parts, members_of, assembly.world_size, issues)
     ends = pl.concat([matched, events.select("rank", "end_ns", "clipped")[matched["row"]]], how="horizontal").filter(~pl.col("clipped"))
     clocks = measure_clocks(ends, assembly.ranks, assembly.hosts, issues)
     steps = correct(steps, clocks, _STEP_INSTANTS)
-    events = _with_steps(correct(events, clocks, _ACTIVITY_INSTANTS), steps)
-    events = events.sort("rank", "start_ns", "end_ns", "stream", "row").with_row_index("activity")
-    split = _split(matched, events, clocks, group_table(members_of, assembly.hosts), options)
+    events = correct(events, clocks, _ACTIVITY_INSTANTS)
+    events = events.with_columns(
+        span_of(events, steps.filter(pl.col("end_ns") > pl.col("start_ns")).select(_SPAN), "start_ns", "opens_ns", "closes_ns")
+    )
+    split = _split(matched, events, communication, clocks, group_table(members_of, assembly.hosts), options)
     tell_absent_members(split, events, members_of, assembly.ranks, issues)
     pooled, excluded = pooled_steps(steps, assembly.ranks, issues)
     frames = {
@@ -100,7 +105,7 @@ def align(raw: Mapping[str, pl.DataFrame], options: AlignOptions | None = None) 
         "groups": _groups_table(split, members_of, assembly.world_size),
         "clocks": CLOCKS.conform(clocks.table),
         "steps": STEPS.conform(steps),
-        "activities": _activities_table(events, split),
+        "activities": _activities_table(events, communication, split),
         "collectives": COLLECTIVES.conform(split.with_columns(members="size")),
         "p2p": P2P.conform(message_rows(split)),
     }
@@ -123,42 +128,39 @@ def align(raw: Mapping[str, pl.DataFrame], options: AlignOptions | None = None) 
     return Aligned(frames, facts, sorted(set(issues)))
 
 
-def _with_steps(events: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    """Add ``step``: the one in which each activity starts."""
-    if steps.is_empty():
-        return events.with_columns(step=pl.lit(None, pl.Int32))
-    lane = ["rank", "window"]
-    spans = steps.filter(pl.col("end_ns") > pl.col("start_ns")).select(*lane, "step", step_start_ns="start_ns", step_end_ns="end_ns")
-    joined = events.sort("start_ns").join_asof(
-        spans.sort("step_start_ns"), left_on="start_ns", right_on="step_start_ns", by=lane, coalesce=False, check_sortedness=False
-    )
-    return joined.with_columns(step=pl.when(pl.col("start_ns") < pl.col("step_end_ns")).then("step")).drop("step_start_ns", "step_end_ns")
-
-
-def _split(matched: pl.DataFrame, events: pl.DataFrame, clocks: Clocks, groups: pl.DataFrame, options: AlignOptions) -> pl.DataFrame:
-    position = np.empty(events.height, np.int64)
-    position[events["row"].to_numpy()] = np.arange(events.height)
-    kernels = events.select(_MEMBER)[position[matched["row"].to_numpy()]]
-    places = groups.drop("gid")[matched["gid"]]
-    domains = clocks.table.select("rank", domain=pl.col("domain").rank("dense"), domain_error_ns="error_ns")
+def _split(
+    matched: pl.DataFrame,
+    events: pl.DataFrame,
+    communication: pl.DataFrame,
+    clocks: Clocks,
+    groups: pl.DataFrame,
+    options: AlignOptions,
+) -> pl.DataFrame:
     matched = matched.rename({"message_bytes": "bytes"})
-    members = pl.concat([matched, kernels, places], how="horizontal").join(domains, on="rank", maintain_order="left")
+    kernels = events.select(_MEMBER)[matched["row"]]
+    places = groups.drop("gid")[matched["gid"]]
+    said = communication.select("row", "group_name", "group_description", "seq", "dtype")
+    domains = clocks.table.select("rank", domain=pl.col("domain").rank("dense"), domain_error_ns="error_ns")
+    members = pl.concat([matched, kernels, places], how="horizontal").join(said, on="row", maintain_order="left")
+    members = members.join(domains, on="rank", maintain_order="left").with_columns(activity=pl.col("row").cast(pl.Int64))
     return split_instances(number_in_time(members), options)
 
 
-def _activities_table(events: pl.DataFrame, split: pl.DataFrame) -> pl.DataFrame:
-    """Activities with what their instance says; written into place by number, for a join of everything would cost most of the stage."""
+def _activities_table(events: pl.DataFrame, communication: pl.DataFrame, split: pl.DataFrame) -> pl.DataFrame:
+    """Activities with what is known about their communication."""
     instants = ("transfer_start_ns", "transfer_start_low_ns", "transfer_start_high_ns")
-    columns = ("instance", "group", "layer", "split", "op", *instants)
-    joined = events.join(
-        _one_row_each(split.select("activity", *columns)), on="activity", how="left", maintain_order="left", suffix="_matched"
-    )
-    communicates, copy = pl.col("kind") == "communication", pl.col("copy")
+    columns = ("instance", "group", "layer", "split", *instants)
+    matched = _one_row_each(split.select("activity", "op", *columns)).with_columns(row=pl.col("activity").cast(pl.UInt32))
+    said = communication.select("row", "group_name", "seq", "dtype", message_bytes="bytes")
+    known = said.join(matched, on="row", how="left")
+    joined = events.join(known, on="row", how="left", maintain_order="left")
+    copy = pl.col("copy")
     joined = joined.with_columns(
         # A copy between two devices does not wait: all of it is transfer.
         *(pl.when(copy).then("start_ns").otherwise(name).alias(name) for name in instants),
-        *(pl.when(communicates).then(pl.col(name)).alias(name) for name in ("group_name", "seq", "dtype")),
-        op=pl.when(communicates).then(pl.coalesce("op_matched", "op")),
+        activity=pl.col("row"),
+        bytes=pl.when((pl.col("kind") == "communication") & ~copy).then("message_bytes").otherwise("bytes"),
+        op=pl.when(copy).then(pl.lit("send")).otherwise("op"),
         layer=pl.when(copy).then(pl.lit("intra_node")).otherwise("layer"),
         split=pl.when(copy).then(pl.lit("measured")).otherwise("split"),
     )

@@ -72,6 +72,7 @@ class Rule:
 # TensorRT-LLM kernels/customAllReduceKernels.cu and communicationKernels; TransformerEngine userbuffers.cu; MSCCL++ src.
 RULES: tuple[Rule, ...] = (
     Rule(r"^triton_", "Triton (inductor)", communication=False),
+    Rule(r"^gloo:(?P<op>\w+)", "Gloo (spans of the host)"),
     Rule(r"^(_z\d+)?(void )?nccl(sym\w*?|dev)?kernel_(?P<op>[a-z]+)", "NCCL"),
     Rule(r"^(_z\d+)?(void )?nccl(?P<op>allreduce|allgather|reducescatter|broadcast|reduce|sendrecv|alltoall)\w*kernel", "NCCL"),
     Rule(r"^(_z\d+)?(void )?nccl\w*kernel", "NCCL", op="unknown"),

@@ -64,16 +64,14 @@ def judge_steps(
 def _kept_launches(steps: pl.DataFrame, events: pl.DataFrame, launches: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
     """Share of each step's launches that have a device event; null where the step launches nothing."""
     starts_work = pl.col("name").str.contains(r"(?i)launch|memcpy|memset")
-    calls = launches.filter(starts_work).join(files.select("file", "rank", "window"), on="file")
+    names = launches.select("name").unique().filter(starts_work)["name"]
+    calls = launches.filter(pl.col("name").is_in(names.implode())).select("file", "start_ns", "correlation")
+    calls = calls.join(files.select("file", "rank", "window"), on="file")
     calls = launch_steps(calls, steps, at="start_ns").filter(pl.col("launch_step").is_not_null())
-    seen = events.select("file", "correlation", seen=pl.lit(value=True)).drop_nulls().unique(["file", "correlation"])
-    calls = calls.join(seen, on=["file", "correlation"], how="left")
-    return (
-        calls.group_by("rank", "window", "launch_step")
-        .agg(kept=pl.col("seen").is_not_null().mean())
-        .rename({"launch_step": "step"})
-        .select(*_KEY, "kept")
-    )
+    seen = calls.join(events.select("file", "correlation"), on=["file", "correlation"], how="semi")
+    lane = ["rank", "window", "launch_step"]
+    counts = calls.group_by(lane).agg(launched=pl.len()).join(seen.group_by(lane).agg(seen=pl.len()), on=lane, how="left")
+    return counts.with_columns(kept=pl.col("seen").fill_null(0) / pl.col("launched")).rename({"launch_step": "step"}).select(*_KEY, "kept")
 
 
 def _touched(steps: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:

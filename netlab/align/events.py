@@ -11,7 +11,7 @@ from netlab.align.options import AlignOptions
 from netlab.issues import Issue
 from netlab.units import NS_PER_S, NS_PER_US
 
-__all__ = ["METADATA", "device_activities"]
+__all__ = ["METADATA", "communication_events", "device_activities"]
 
 #: Collective metadata as the raw tables carry it.
 METADATA = (
@@ -31,6 +31,21 @@ METADATA = (
     "out_split",
 )
 
+_KEPT = (
+    "file",
+    "event",
+    "category",
+    "name",
+    "device",
+    "stream",
+    "start_ns",
+    "end_ns",
+    "correlation",
+    "external_id",
+    "bytes",
+    "grid",
+)
+
 #: No kernel that a profiler still records runs this long past everything else in its file (broken device clocks give years).
 _LEAST_IMPOSSIBLE_NS = NS_PER_S
 
@@ -40,32 +55,38 @@ def device_activities(raw: Mapping[str, pl.DataFrame], files: pl.DataFrame, opti
 
     Returns
     -------
-    One row per device event: file, rank, window, event, device, stream, kind, copy (between two devices), name, start_ns, end_ns,
-    clipped (its end is not its own), correlation, external_id, launch_start_ns, launch_end_ns, launch_thread, launch_external_id,
-    kernel_op, bytes, grid and :data:`METADATA`. Sorted by file and start.
+    One row per device event: file, rank, window, event, category, device, stream, kind, copy (between two devices), name, start_ns, end_ns,
+    clipped (its end is not its own), correlation, external_id, launch_start_ns, launch_end_ns, launch_thread, launch_external_id, bytes
+    and grid. Collective metadata stays behind: most events have none (:func:`communication_events` fetches it).
     """
-    events = raw["device_events"].join(files.select("file", "rank", "window"), on="file", how="inner")
-    events = _clip(events, raw, files, issues)
-    events = _with_launches(events, raw["launches"])
+    names = classify_names(raw["device_events"]["name"].unique().sort().to_list(), options.classify)
+    communicating = names.filter("communication")["name"]
+    communicates = (pl.col("category") == "kernel") & (pl.col("name").is_in(communicating.implode()) | pl.col("collective").is_not_null())
+    events = raw["device_events"].select(*_KEPT, communicates=communicates)
+    events = events.join(files.select("file", "rank", "window"), on="file", how="inner", maintain_order="left")
+    events = _with_launches(_clip(events, raw, files, issues), raw["launches"])
     _tell_early_starts(events, files, issues)
-    names = classify_names(events["name"].unique().sort().to_list(), options.classify)
-    events = events.join(names, on="name", how="left", maintain_order="left")
     between_devices = (pl.col("category") == "memcpy") & (
         pl.col("name").str.contains(r"(?i)ptop|p2p|peer") | pl.col("launch_name").str.contains(r"(?i)peer").fill_null(value=False)
     )
-    communicates = (pl.col("category") == "kernel") & (pl.col("communication") | pl.col("collective").is_not_null())
-    return (
-        events.with_columns(
-            copy=between_devices,
-            kind=pl.when(communicates | between_devices)
-            .then(pl.lit("communication"))
-            .when(pl.col("category") == "kernel")
-            .then(pl.lit("compute"))
-            .otherwise(pl.lit("memory")),
-        )
-        .drop("communication", "launch_name")
-        .sort("file", "start_ns", "event")
+    events = events.with_columns(copy=between_devices)
+    kind = (
+        pl.when(pl.col("communicates") | pl.col("copy"))
+        .then(pl.lit("communication"))
+        .when(pl.col("category") == "kernel")
+        .then(pl.lit("compute"))
+        .otherwise(pl.lit("memory"))
     )
+    return events.with_columns(kind=kind).drop("communicates", "launch_name")
+
+
+def communication_events(events: pl.DataFrame, metadata: pl.DataFrame, options: AlignOptions) -> pl.DataFrame:
+    """Communication activities (copies left out) with their metadata and ``kernel_op``, what their kernel's name says."""
+    found = events.filter((pl.col("kind") == "communication") & ~pl.col("copy"))
+    keys = ["file", "event"]
+    found = found.join(metadata.select(*keys, *METADATA), on=keys, how="left", maintain_order="left")
+    names = classify_names(found["name"].unique().sort().to_list(), options.classify)
+    return found.join(names.select("name", "kernel_op"), on="name", how="left", maintain_order="left")
 
 
 def _clip(events: pl.DataFrame, raw: Mapping[str, pl.DataFrame], files: pl.DataFrame, issues: list[Issue]) -> pl.DataFrame:
@@ -116,7 +137,8 @@ def _with_launches(events: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame
     keys = ["file", "correlation"]
     once = calls.unique(keys, keep="first", maintain_order=True)
     if once.height == calls.height:
-        return events.join(calls, on=keys, how="left")
+        found = events.select(keys).join(calls, on=keys, how="left", maintain_order="left")
+        return pl.concat([events, found.drop(keys)], how="horizontal")
     # Ids that were reused (or counters that wrapped): the last call before the kernel is its launch, else the first of all.
     nearest = events.sort("start_ns").join_asof(
         calls.sort("launch_start_ns"), left_on="start_ns", right_on="launch_start_ns", by=keys, coalesce=False, check_sortedness=False

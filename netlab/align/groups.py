@@ -41,7 +41,7 @@ def resolve_groups(
     ranks: Sequence[int],
     issues: list[Issue],
 ) -> tuple[pl.DataFrame, dict[int, tuple[tuple[int, ...], int]]]:
-    """Find the members of every activity's group.
+    """Find the members of every communication activity's group.
 
     The stated rank list is used where it is whole; where the profiler cut it (after 30 ranks) or left it out, distributedInfo.pg_config of
     the file, then of other files whose group has that name and holds the stated ranks; then all ranks, if the size says so.
@@ -51,7 +51,7 @@ def resolve_groups(
     ``events`` with ``gid`` (null where there is no group metadata at all), and for every gid its members and its size, which is larger than
     the list where some members stay unknown. gid 0 is all ranks.
     """
-    labelled = (pl.col("kind") == "communication") & ~pl.col("copy") & pl.any_horizontal(pl.col("group_ranks", "group_name").is_not_null())
+    labelled = pl.any_horizontal(pl.col("group_ranks", "group_name").is_not_null())
     cases = events.filter(labelled).select(*_KEY, "rank").unique(_KEY, maintain_order=True).sort(_KEY)
     configured = _configured(process_groups)
     world = tuple(range(world_size)) if world_size else tuple(ranks)

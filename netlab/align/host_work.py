@@ -9,7 +9,6 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from netlab.align.classify import operation_of_name
 from netlab.align.events import METADATA
 from netlab.units import dtype_bytes
 
@@ -38,7 +37,6 @@ def host_activities(raw: Mapping[str, pl.DataFrame], files: pl.DataFrame) -> pl.
         "end_ns",
         stream="thread",
         kind=pl.lit("communication"),
-        kernel_op=pl.col("name").replace_strict({name: operation_of_name(name) for name in spans["name"].unique()}, return_dtype=pl.String),
         in_elements=pl.Series([elements for elements, _ in described], dtype=pl.Int64),
         out_elements=pl.Series([elements for elements, _ in described], dtype=pl.Int64),
         dtype=pl.Series([dtype for _, dtype in described], dtype=pl.String),

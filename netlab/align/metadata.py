@@ -22,7 +22,7 @@ def fill_from_calls(events: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     many unused calls as kernels left and their operations agree, in order of launch.
     """
     known = calls.filter(pl.col("collective").is_not_null()).with_row_index("call")
-    bare = events.filter((pl.col("kind") == "communication") & pl.col("collective").is_null() & ~pl.col("copy"))
+    bare = events.filter(pl.col("collective").is_null())
     if known.is_empty() or bare.is_empty():
         return events
     found = _same_external_id(bare, known).unique(_EVENT, keep="first", maintain_order=True)
@@ -49,7 +49,7 @@ def batched_messages(events: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     """
     ops = _mapping(calls["collective"].unique().drop_nulls().to_list(), "collective", "call_op", operation_of_name, pl.String)
     known = calls.with_row_index("call").join(ops, on="collective", maintain_order="left").filter(pl.col("call_op").is_in(["send", "recv"]))
-    kernels = events.filter((pl.col("kernel_op") == SEND_RECV) & ~pl.col("copy"))
+    kernels = events.filter(pl.col("kernel_op") == SEND_RECV)
     if known.is_empty() or kernels.is_empty():
         return _message_parts(known, pl.DataFrame(schema={"file": pl.Int32, "event": pl.Int64, "call": pl.UInt32}))
     own = _same_external_id(kernels, known)
@@ -131,29 +131,23 @@ def _by_order(bare: pl.DataFrame, unused: pl.DataFrame) -> pl.DataFrame:
 def describe_communication(events: pl.DataFrame) -> pl.DataFrame:
     """Name the operation and its bytes.
 
-    Adds ``op`` (of the fixed list, or ``send_recv`` where nothing tells what a SendRecv kernel did) and replaces ``bytes`` of communication
-    by the larger of input and output message (null for a barrier, and for element types of unknown size).
+    Adds ``op`` (of the fixed list, or ``send_recv`` where nothing tells what a SendRecv kernel did) and sets ``bytes`` to the
+    larger of input and output message (null for a barrier, and for element types of unknown size).
     """
     stated = _mapping(events["collective"].unique().drop_nulls().to_list(), "collective", "stated_op", operation_of_name, pl.String)
     sizes = _mapping(events["dtype"].unique().drop_nulls().to_list(), "dtype", "element_bytes", dtype_bytes, pl.Int64)
     for frame, key in ((stated, "collective"), (sizes, "dtype")):
         events = events.join(frame, on=key, how="left", maintain_order="left")
-    communication = pl.col("kind") == "communication"
     # Labels such as "coalesced" say nothing; then the kernel's name does. Otherwise the label is right: p2p and more share SendRecv
     # kernels.
     op = (
-        pl.when(pl.col("copy"))
-        .then(pl.lit("send"))
-        .when(pl.col("stated_op").is_not_null() & (pl.col("stated_op") != "unknown"))
+        pl.when(pl.col("stated_op").is_not_null() & (pl.col("stated_op") != "unknown"))
         .then("stated_op")
         .otherwise(pl.col("kernel_op").fill_null("unknown"))
     )
     elements = pl.max_horizontal("in_elements", "out_elements")
     message = pl.when(pl.col("stated_op") == "barrier").then(None).otherwise(elements * pl.col("element_bytes"))
-    return events.with_columns(
-        op=pl.when(communication).then(op),
-        bytes=pl.when(communication & ~pl.col("copy")).then(message).otherwise("bytes"),
-    ).drop("stated_op", "element_bytes")
+    return events.with_columns(op=op, bytes=message).drop("stated_op", "element_bytes")
 
 
 def _mapping(

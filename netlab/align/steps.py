@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from netlab.units import NS_PER_MS
 
-__all__ = ["launch_steps", "step_borders", "step_marks"]
+__all__ = ["launch_steps", "span_of", "step_borders", "step_marks"]
 
 #: A first kernel that starts this long after its launch returned was queued behind work from before the capture.
 _QUEUED_NS = NS_PER_MS
@@ -44,22 +45,23 @@ def step_marks(annotations: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
 
 def launch_steps(events: pl.DataFrame, marks: pl.DataFrame, at: str = "launch_start_ns") -> pl.DataFrame:
     """Add ``launch_step``: the step inside whose mark the launch of each event started; null outside every mark."""
-    if marks.is_empty():
-        return events.with_columns(launch_step=pl.lit(None, pl.Int32))
-    spans = marks.select(
-        *_LANE,
-        "mark_start_ns",
-        launch_step="step",
-        closes_ns=pl.coalesce("mark_end_ns", "next_ns"),
-    )
-    known = events.filter(pl.col(at).is_not_null()).sort(at)
-    rest = events.filter(pl.col(at).is_null()).with_columns(launch_step=pl.lit(None, pl.Int32))
-    joined = known.join_asof(
-        spans.sort("mark_start_ns"), left_on=at, right_on="mark_start_ns", by=_LANE, coalesce=False, check_sortedness=False
-    ).with_columns(
-        launch_step=pl.when(pl.col("closes_ns").is_null() | (pl.col(at) < pl.col("closes_ns"))).then("launch_step"),
-    )
-    return pl.concat([joined.drop("mark_start_ns", "closes_ns"), rest], how="diagonal")
+    spans = marks.select(*_LANE, "mark_start_ns", step="step", closes_ns=pl.coalesce("mark_end_ns", "next_ns"))
+    return events.with_columns(span_of(events, spans, at, "mark_start_ns", "closes_ns").alias("launch_step"))
+
+
+def span_of(events: pl.DataFrame, spans: pl.DataFrame, at: str, opens: str, closes: str) -> pl.Series:
+    """The ``step`` of the span of the same rank and window that holds an instant; a span without an end holds all that follows.
+
+    Works on few columns and never sorts the events themselves.
+    """
+    if spans.is_empty():
+        return pl.Series("step", [None], dtype=pl.Int32).new_from_index(0, events.height)
+    slim = events.select(*_LANE, at).with_row_index("row").filter(pl.col(at).is_not_null()).sort(at)
+    found = slim.join_asof(spans.sort(opens), left_on=at, right_on=opens, by=_LANE, coalesce=False, check_sortedness=False)
+    inside = found.filter(pl.col(closes).is_null() | (pl.col(at) < pl.col(closes))).select("row", "step").drop_nulls()
+    steps = np.full(events.height, -1, np.int64)
+    steps[inside["row"].to_numpy()] = inside["step"].to_numpy()
+    return pl.Series("step", steps).replace(-1, None).cast(pl.Int32)
 
 
 def step_borders(marks: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:

@@ -26,6 +26,7 @@ COMMUNICATION = {
     "ncclAllReduceRingLLKernel_sum_f32(ncclColl)": "all_reduce",
     "ncclReduceScatterRingLLKernel_sum_f16(ncclColl)": "reduce_scatter",
     "ncclSymkDevKernel_AllReduce_AGxLL_R_sum_bf16(ncclSymkDevWorkArgs)": "all_reduce",
+    "gloo:all_reduce": "all_reduce",
     "oneccl_reduce_base<float, 2, 16, 1, 1, 2>": "reduce",
     "void oneccl_allreduce_large_tile<float>": "all_reduce",
     "hcom_allReduce__123_0": "all_reduce",
