@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from netlab.config import Limits
+from netlab.diagnose.link_accusations import with_localisation
 from netlab.diagnose.link_congestion import ecn_findings, incast_findings, pause_findings, storm_findings
 from netlab.diagnose.link_facts import link_facts
 from netlab.diagnose.link_health import error_findings, flap_findings, loss_findings
 from netlab.diagnose.link_load import headroom_findings, imbalance_findings, oversubscription_findings, utilisation_findings
+from netlab.diagnose.localise import Localisation, localise
 from netlab.findings import Finding
 from netlab.run import Run
 
 __all__ = ["link_findings"]
 
 
-def link_findings(run: Run, limits: Limits | None = None) -> list[Finding]:
+def link_findings(run: Run, limits: Limits | None = None, localisation: Localisation | None = None) -> list[Finding]:
     """Findings of a run's tables ``links``, ``link_intervals``, ``ports`` and ``counters``; none where nothing was counted.
 
     Parameters
@@ -22,16 +24,18 @@ def link_findings(run: Run, limits: Limits | None = None) -> list[Finding]:
         A run with those tables.
     limits
         ``[limits]``: band of the mean utilisation and limit of its peak.
+    localisation
+        Result of ``localise`` for the run, if it is there already; else it is made here.
 
     Returns
     -------
-    Findings in a fixed order. None of them says that a link slowed the job: that is for ``localise`` to say.
+    Findings in a fixed order. Only what ``localise`` says lets one of them name a time lost or the cause fabric.
     """
     bands = limits or Limits()
     facts = link_facts(run)
     if not facts.links:
         return []
-    return [
+    found = [
         *error_findings(facts),
         *flap_findings(facts),
         *loss_findings(facts),
@@ -44,3 +48,4 @@ def link_findings(run: Run, limits: Limits | None = None) -> list[Finding]:
         *utilisation_findings(facts, bands),
         *headroom_findings(facts, bands),
     ]
+    return with_localisation(found, localisation or localise(run))

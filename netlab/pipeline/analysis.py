@@ -13,6 +13,7 @@ from netlab.attribute import Attribution, attribution, input_marks
 from netlab.config import Settings
 from netlab.diagnose import judge
 from netlab.diagnose.links import link_findings
+from netlab.diagnose.localise import Localisation, localise, mark_links
 from netlab.diagnose.nccl import nccl_findings
 from netlab.errors import RunError
 from netlab.findings import findings_frame
@@ -58,7 +59,10 @@ def analyse_run(run: Run, threshold: Fraction) -> Analysis:
     if figures.issues:
         known = msgspec.convert(run.frame("issues").to_dicts(), list[Issue])
         run = run.with_frames({"issues": issues_frame([*known, *figures.issues])})
-    judgement = _judgement(run, figures)
+    localisation = localise(run)
+    if localisation.verdicts:
+        run = run.with_frames({"links": mark_links(run.frame("links"), localisation)})
+    judgement = _judgement(run, figures, localisation)
     verdict = build_verdict(run, figures, judgement)
     tables = {"breakdown": figures.breakdown, "spans": figures.spans, "findings": findings_frame(judgement.findings)}
     return Analysis(run.with_frames(tables), verdict)
@@ -77,8 +81,8 @@ def _figures(run: Run, threshold: Fraction) -> Attribution:
     )
 
 
-def _judgement(run: Run, figures: Attribution) -> Judgement:
-    evidence = [*nccl_findings(run), *link_findings(run, run.manifest.config.limits)]
+def _judgement(run: Run, figures: Attribution, localisation: Localisation) -> Judgement:
+    evidence = [*nccl_findings(run), *link_findings(run, run.manifest.config.limits, localisation)]
     concluded = judge(figures, run.facts, evidence)
     return Judgement(
         status=concluded.status,
