@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import polars as pl
 
-from netlab.diagnose.limits import EFFICIENCY_LOW, LARGE_MESSAGE_BYTES, LINE_RATE_TOLERANCE, PEER_MESSAGE_BYTES, WEIGHT_SHARE
+from netlab.diagnose.limits import EFFICIENCY_LOW, LARGE_MESSAGE_NS, LINE_RATE_TOLERANCE, PEER_MESSAGE_BYTES, WEIGHT_SHARE
 from netlab.diagnose.shares import percent
 from netlab.diagnose.timeline import Timeline, layer_cause, name_group
 from netlab.findings import Finding, Subject
-from netlab.units import NS_PER_MS, format_bytes
+from netlab.units import NS_PER_MS, format_bytes, format_ms
 
 __all__ = ["above_line_rate", "low_bandwidth", "small_messages", "unmatched_messages"]
 
@@ -19,32 +19,36 @@ _PEERS = 3
 _KIND = ["op", "layer", "members"]
 
 
-def _reached(timeline: Timeline, smallest: int, largest: int | None = None) -> pl.DataFrame:
-    """Pooled busbw of each (group, op) over messages of some sizes, with its exposed transfer and the step time of its members."""
-    found = timeline.instances.filter(pl.col("busbw_gb_per_s").is_not_null() & (pl.col("bytes") >= smallest))
-    if largest is not None:
-        found = found.filter(pl.col("bytes") < largest)
+def _reached(timeline: Timeline, chosen: pl.Expr) -> pl.DataFrame:
+    """Pooled busbw of each (group, op) over chosen messages, with its exposed transfer and the stated rate of its link.
+
+    ``chosen`` may ask for ``bytes`` and for ``ideal_ns``, the time that the message needs at that rate (null without one).
+    """
+    stated = timeline.rooflines.filter(pl.col("origin") != "reached").select("group", "roofline_gb_per_s", "origin")
+    found = timeline.instances.filter(pl.col("busbw_gb_per_s").is_not_null()).join(stated, on="group", how="left")
+    ideal = pl.col("busbw_gb_per_s") * pl.col("transfer_ns") / pl.col("roofline_gb_per_s")
+    found = found.with_columns(ideal_ns=ideal).filter(chosen)
     exposed = timeline.exposed.group_by("instance").agg(exposed_ns=pl.col("exposed_transfer_ns").sum())
-    table = (
+    return (
         found.join(exposed, on="instance", how="left")
         .group_by("group", *_KIND)
         .agg(
             count=pl.len(),
             bytes=pl.col("bytes").median().cast(pl.Int64),
             exposed_ns=pl.col("exposed_ns").sum(),
+            roofline_gb_per_s=pl.col("roofline_gb_per_s").first(),
+            origin=pl.col("origin").first(),
             busbw=(pl.col("busbw_gb_per_s") * pl.col("transfer_ns")).sum() / pl.col("transfer_ns").sum(),
         )
         .sort("group", "op")
     )
-    stated = timeline.rooflines.filter(pl.col("origin") != "reached")
-    return table.join(stated.select("group", "roofline_gb_per_s", "origin"), on="group", how="left", maintain_order="left")
 
 
 def low_bandwidth(timeline: Timeline) -> list[Finding]:
     """LOW_BUS_BANDWIDTH: below half of the stated link at large sizes, or below half of what groups of the same kind reach beside it."""
     whole = int(timeline.pooled["step_ns"].sum())
     findings = []
-    peers = _reached(timeline, PEER_MESSAGE_BYTES)
+    peers = _reached(timeline, pl.col("bytes") >= PEER_MESSAGE_BYTES)
     peers = peers.filter(pl.len().over(_KIND) >= _PEERS).with_columns(reference=pl.col("busbw").median().over(_KIND))
     slow = peers.filter(pl.col("busbw") < EFFICIENCY_LOW * pl.col("reference"))
     rank_time = dict(timeline.pooled.group_by("rank").agg(pl.col("step_ns").sum()).iter_rows())
@@ -54,7 +58,7 @@ def low_bandwidth(timeline: Timeline) -> list[Finding]:
         if members and int(together["exposed_ns"].sum()) >= WEIGHT_SHARE * members:
             findings.append(_low(timeline, together, "what groups of its kind reach"))
     named = set(slow["group"].to_list())
-    table = _reached(timeline, LARGE_MESSAGE_BYTES).with_columns(reference="roofline_gb_per_s")
+    table = _reached(timeline, pl.col("ideal_ns") >= LARGE_MESSAGE_NS).with_columns(reference="roofline_gb_per_s")
     low = table.filter((pl.col("busbw") < EFFICIENCY_LOW * pl.col("reference")) & ~pl.col("group").is_in(named))
     # Groups of one kind that are all slow are one finding about their layer, not one for each of them.
     for together in low.partition_by(_KIND, maintain_order=True):
@@ -90,7 +94,7 @@ def _low(timeline: Timeline, rows: pl.DataFrame, against: str) -> Finding:
 
 def small_messages(timeline: Timeline) -> list[Finding]:
     """SMALL_MESSAGES: collectives too small to fill the stated link, so that latency takes most of their time in the open."""
-    table = _reached(timeline, 1, LARGE_MESSAGE_BYTES).with_columns(reference="roofline_gb_per_s")
+    table = _reached(timeline, pl.col("ideal_ns") < LARGE_MESSAGE_NS).with_columns(reference="roofline_gb_per_s")
     on_path = timeline.groups.filter(pl.col("parallelism").is_in(["TP", "CP", "EP", "PP"]))["group"].unique().to_list()
     low = table.filter((pl.col("busbw") < EFFICIENCY_LOW * pl.col("reference")) & ~pl.col("group").is_in(on_path))
     exposed, whole = int(low["exposed_ns"].sum()), int(timeline.pooled["step_ns"].sum())
@@ -104,8 +108,8 @@ def small_messages(timeline: Timeline) -> list[Finding]:
             title=f"{int(low['count'].sum())} collectives are too small for their link: {format_bytes(worst['bytes'])} reach "
             f"{worst['busbw']:.3g} of {worst['reference']:.3g} GB/s",
             detail=(
-                f"Below {format_bytes(LARGE_MESSAGE_BYTES)} latency, not the link, takes most of the time. Their exposed transfer is "
-                f"{percent(exposed / whole)} of pooled step time (limit {percent(WEIGHT_SHARE)})."
+                f"At the line rate they would need less than {format_ms(LARGE_MESSAGE_NS / NS_PER_MS)}: latency takes most of the time. "
+                f"Their exposed transfer is {percent(exposed / whole)} of pooled step time (limit {percent(WEIGHT_SHARE)})."
             ),
             action="Send fewer, larger messages: DDP bucket_cap_mb, FSDP units of several layers, coalesced collectives.",
             source=_SOURCE,

@@ -6,7 +6,7 @@ __all__ = [
     "EFFICIENCY_LOW",
     "HOST_COPY_SHARE",
     "IDLE_SHARE",
-    "LARGE_MESSAGE_BYTES",
+    "LARGE_MESSAGE_NS",
     "LINE_RATE_TOLERANCE",
     "OPEN_TRANSFER_SHARE",
     "OVERLAP_LOW",
@@ -33,8 +33,9 @@ OVERLAP_LOW = 0.10
 #: Bus bandwidth below this part of what the link or its peers reach is low. nccl-tests reaches 80 to 95 % of the line rate on healthy
 #: fabrics at large sizes; half of it leaves room for topology and protocol.
 EFFICIENCY_LOW = 0.5
-#: Only messages of this size can be expected to fill a link; nccl-tests curves bend below it (doc/PERFORMANCE.md: "large sizes").
-LARGE_MESSAGE_BYTES = 16_000_000
+#: Only a message that needs this long at the line rate can be expected to fill it (16 MB at 400 Gbit/s); below, latency takes a growing
+#: part and nccl-tests curves bend (doc/PERFORMANCE.md: "large sizes").
+LARGE_MESSAGE_NS = 300_000
 #: Between groups of one kind, which share their latency, messages from this size on are compared.
 PEER_MESSAGE_BYTES = 1_000_000
 #: A busbw may exceed the line rate by this much through the error of clocks and of rounded rates.
