@@ -42,6 +42,7 @@ def account(source: str, document: Document, counts: Counts, damage: StreamDamag
         message = f"{source} was cut before its base time; its times are relative and fit no other file until a clock offset is found."
         issues.append(Issue(code="BASE_TIME_LOST", source=source, message=message))
     dropped = counts.missing_times + counts.negative_durations
+    truncated = any(issue.code in ("TRUNCATED_JSON", "TRUNCATED_GZIP") for issue in structural)
     return Parsed(
         reader="kineto",
         rows=counts.rows,
@@ -49,7 +50,7 @@ def account(source: str, document: Document, counts: Counts, damage: StreamDamag
         status="partial" if structural else "ok",
         message=f"{structural[0].code}: {structural[0].message}" if structural else None,
         issues=tuple(issues),
-        facts={**facts, "complete": not structural, "device_event_count": counts.device_events},
+        facts={**facts, "complete": not structural, "truncated": truncated, "device_event_count": counts.device_events},
     )
 
 

@@ -23,14 +23,17 @@ __all__ = ["HEADER_KEYS", "Batch", "Damage", "Document", "read_document"]
 
 #: Top-level keys that are kept; all others (user, job and cluster names among them) are stepped over.
 HEADER_KEYS = frozenset({"distributedInfo", "deviceProperties", "baseTimeNanoseconds", "host_name", "hostname"})
-_HEADER_BYTES = 32 << 20
+_HEADER_BYTES = 8 << 20
+_TOP_LEVEL_KEYS = 100_000
 #: Longest event that is read; real ones have a few hundred bytes. The pool of texts must be larger.
 _EVENT_BYTES = 4 << 20
 _KEY_BYTES = 1 << 16
 _BATCH_ROWS = 1 << 15
-#: Events behind damage are looked for until this many bytes in all were searched: a bound on the time that a hostile file can take.
-_SEARCH_BYTES = 1 << 30
-_DAMAGE_PLACES = 20
+# Bounds on the time that a hostile file can take: places of damage, and bytes scanned again because an event did not end.
+_DAMAGE_LIMIT = 100_000
+_RESCANNED_BYTES = 256 << 20
+#: Places of damage that are named one by one.
+_NAMED_PLACES = 20
 #: What an event begins with; the byte before tells whether it is an event or the value of a key.
 _EVENT_START = re.compile(rb'\{[\x00-\x20]{0,64}"(?:ph|cat|name|pid|tid|ts|dur|args)"[\x00-\x20]{0,64}:')
 _START_BYTES = 160
@@ -96,7 +99,7 @@ class _Reading:
         self.tally = np.zeros(len(layout.TALLY), np.int64)
         self.pool = backend.new_pool()
         self.row = 0
-        self.searched = 0
+        self.rescanned = 0
 
     def run(self) -> None:
         with contextlib.suppress(_EndError):
@@ -134,7 +137,7 @@ class _Reading:
 
     def _object(self) -> None:
         """Keys and values of the top level, up to its closing brace."""
-        need_comma = False
+        need_comma, keys = False, 0
         while True:
             byte = self._peek()
             if byte == ord("}"):
@@ -147,8 +150,8 @@ class _Reading:
                 self.window.at += 1
                 need_comma = False
                 continue
-            key = self._key() if byte == ord('"') else None
-            if key is None:
+            key, keys = self._key() if byte == ord('"') else None, keys + 1
+            if key is None or keys > _TOP_LEVEL_KEYS:
                 self._damaged("a key is expected at the top level")
                 return
             if self._peek() != ord(":"):
@@ -263,16 +266,18 @@ class _Reading:
 
     def _oversized(self) -> None:
         start = self._to_event()
+        if self.window.at == self.window.end:
+            return  # nothing but space
         if self._find_event(self.window.at + 1, self.window.end) >= 0:
             self._damaged("an event is broken", inside=True)
             return
         self._note("OVERSIZED_EVENT", start, f"an event is longer than {_EVENT_BYTES >> 20} MiB; it was left out")
-        if self.window.at < self.window.end:
-            self._skip_value(start)
+        self._skip_value(start)
 
     def _to_event(self) -> int:
         """Put the window on the beginning of an event of which only a part is there; returns the place."""
         window = self.window
+        self.rescanned += window.end - window.at
         window.at = plain.skip_space(window.data, window.at, window.end)
         if window.at < window.end and window.data[window.at] == ord(","):
             window.at = plain.skip_space(window.data, window.at + 1, window.end)
@@ -282,7 +287,7 @@ class _Reading:
 
     def _note(self, code: str, offset: int, message: str) -> None:
         self.document.damage_count += 1
-        if len(self.document.damage) < _DAMAGE_PLACES:
+        if len(self.document.damage) < _NAMED_PLACES:
             self.document.damage.append(Damage(code, offset, message))
 
     def _truncated(self, offset: int) -> NoReturn:
@@ -294,15 +299,14 @@ class _Reading:
         """Note broken structure at the window's position, look for the next event, and read on there."""
         window = self.window
         self._note("MALFORMED_JSON", window.position, message)
+        if self.document.damage_count > _DAMAGE_LIMIT or self.rescanned > _RESCANNED_BYTES:
+            self._note("MALFORMED_JSON", window.position, "the rest is too damaged to be searched for events")
+            raise _EndError
         window.at += 1
         search = window.at
         while True:
             found = self._find_event(search, window.end)
-            self.searched += (found if found >= 0 else window.end) - search
             self._rescue(window.at, found if found >= 0 else window.end)
-            if self.searched > _SEARCH_BYTES:
-                self._note("MALFORMED_JSON", window.position, "the rest is too damaged to be searched for events")
-                raise _EndError
             if found >= 0:
                 window.at = found
                 break

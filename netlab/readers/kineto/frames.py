@@ -54,7 +54,7 @@ class TableWriter:
 
     def finish(self) -> None:
         """Write what waited for an end that never came: marks of the host without one."""
-        self.marks.end(self.counts)
+        self.marks.end()
         self._paired()
 
     def _paired(self) -> None:

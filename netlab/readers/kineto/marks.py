@@ -31,36 +31,45 @@ class _Begin:
 
 @dataclass
 class MarkPairs:
-    """Open begins of each thread; the last one opened is the first one closed."""
+    """Open begins of each thread; the last one opened is the first one closed. None stands for a begin that no table keeps."""
 
-    _open: dict[tuple[int, int], list[_Begin]] = field(default_factory=dict)
+    _open: dict[tuple[int, int], list[_Begin | None]] = field(default_factory=dict)
     _count: int = 0
     _done: list[_Begin] = field(default_factory=list)
 
     def add(self, batch: Batch, index: npt.NDArray[np.int64], counts: Counts) -> None:
         """Take the begin and end events of a batch at ``index``, in the order of the file."""
-        for row in index.tolist():
-            integers, texts = batch.integers[row].copy(), batch.texts[row].copy()
-            thread = (int(integers[_PID]), int(integers[_TID]))
-            stack = self._open.setdefault(thread, [])
-            if texts[layout.PHASE_COLUMN] == fields.MARKS[0]:
-                if self._count >= _OPEN_LIMIT:
-                    counts.missing_times += 1
-                    continue
-                words = [(batch.words[code >> 1], int(code)) for code in texts[: layout.TEXT_COUNT].tolist() if code >= 0]
-                stack.append(_Begin(integers, texts, batch.first + row, words))
+        columns = batch.integers[index][:, (_PID, _TID, _TS)].T.tolist()
+        is_begin = (batch.texts[index, layout.PHASE_COLUMN] == fields.MARKS[0]).tolist()
+        kinds = batch.texts[index, layout.KIND_COLUMN].tolist()
+        for row, process, thread, ts, begins, kind in zip(index.tolist(), *columns, is_begin, kinds, strict=True):
+            stack = self._open.get((process, thread), [])
+            if begins and self._count < _OPEN_LIMIT:
+                stack.append(self._begin(batch, row) if kind not in (fields.IGNORED, fields.UNKNOWN) else None)
+                self._open[process, thread] = stack
                 self._count += 1
+            elif begins:
+                counts.missing_times += 1
             elif stack:
                 begin = stack.pop()
                 self._count -= 1
-                if begin.integers[_TS] != layout.NULL and integers[_TS] != layout.NULL:
-                    begin.integers[_DUR] = int(integers[_TS]) - int(begin.integers[_TS])
-                self._done.append(begin)
+                if not stack:
+                    del self._open[process, thread]
+                if begin is not None:
+                    if begin.integers[_TS] != layout.NULL and ts != layout.NULL:
+                        begin.integers[_DUR] = ts - int(begin.integers[_TS])
+                    self._done.append(begin)
 
-    def end(self, counts: Counts) -> None:
-        """No end comes any more: annotations stay without one, everything else is counted as missing its duration."""
+    @staticmethod
+    def _begin(batch: Batch, row: int) -> _Begin:
+        texts = batch.texts[row].copy()
+        words = [(batch.words[code >> 1], code) for code in texts[: layout.TEXT_COUNT].tolist() if code >= 0]
+        return _Begin(batch.integers[row].copy(), texts, batch.first + row, words)
+
+    def end(self) -> None:
+        """No end comes any more: what is open goes on without a duration."""
         for stack in self._open.values():
-            self._done.extend(stack)
+            self._done.extend(begin for begin in stack if begin is not None)
         self._open.clear()
         self._done.sort(key=lambda begin: begin.number)
 

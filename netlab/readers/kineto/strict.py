@@ -95,7 +95,7 @@ class StrictBackend(PlainBackend):
                 events = _decode_events(b"[%b]" % piece)
             except (msgspec.MsgspecError, RecursionError):
                 events = []
-            if events and _is_canonical(piece, len(events)):
+            if events and _is_canonical(piece, events):
                 if row + len(events) > integers.shape[0]:
                     return layout.ROWS_FULL, at, row
                 try:
@@ -203,9 +203,17 @@ def _border(data: bytearray, at: int, end: int) -> int:
     return data.index(b",", found.start()) if found is not None else -1
 
 
-def _is_canonical(piece: bytes, count: int) -> bool:
+def _is_canonical(piece: bytes, events: list[_Event]) -> bool:
     """Whether keys mean the same to msgspec and the scanner: none is written with escapes, and those that decide early are there once."""
-    return _ESCAPED_KEY.search(piece) is None and piece.count(b'"ph"') <= count and piece.count(b'"cat"') <= count
+    if _ESCAPED_KEY.search(piece):
+        return False
+    phases = categories = names = 0
+    for event in events:
+        phases += event.ph is not _ABSENT
+        categories += event.cat is not _ABSENT
+        # Events about threads and processes have another name among their arguments.
+        names += (event.name is not _ABSENT) + (bytes(event.ph) == b'"M"')
+    return piece.count(b'"ph"') <= phases and piece.count(b'"cat"') <= categories and piece.count(b'"name"') <= names
 
 
 def _number(raw: bytes, scale: int) -> tuple[int, int]:
