@@ -134,6 +134,8 @@ class Capture:
         self._counters_ms, self._flight_recorder = counters_ms, flight_recorder
         self._profiler: Any = None
         self._sampler: CounterSampler | None = None
+        self._known: RankFacts | None = None
+        self._stopped = False
 
     def prepare(self, *, nccl_log: bool) -> None:
         """Set the environment of NCCL and the flight recorder, and say if it is too late for that."""
@@ -153,14 +155,19 @@ class Capture:
                 self._say("environment", "called after init_process_group: NCCL logs and flight recorder may be missing; call it before.")
 
     def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def start(self) -> None:
+        """Begin to record; for loops that somebody else owns. ``with`` calls it."""
         with self._part("facts"):
+            self._facts()
             self.folder.mkdir(parents=True, exist_ok=True)
         with self._part("counters"):
             self._start_sampler()
         with self._part("profiler"), _no_warnings():
             self._profiler = self._make_profiler()
             self._profiler.start()
-        return self
 
     def step(self) -> None:
         """Mark the end of an iteration. Call it once per iteration, on every rank."""
@@ -172,6 +179,13 @@ class Capture:
                 self._profiler.step()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the recording and write what is left; a second call does nothing."""
+        if self._stopped:
+            return
+        self._stopped = True
         with self._part("profiler"):
             if self._profiler is not None and "profiler" not in self.failures:
                 with _no_warnings():
@@ -192,7 +206,11 @@ class Capture:
             self._say("profiler", f"no trace was written; the loop must call step() at least {needed} times.")
 
     def _facts(self) -> RankFacts:
-        return rank_facts(self._torch)
+        """Facts of this process; what the process group said is kept, for the loop may destroy it before the recording ends."""
+        distributed = self._torch.distributed
+        if distributed.is_available() and distributed.is_initialized():
+            self._known = rank_facts(self._torch)
+        return self._known or rank_facts(self._torch)
 
     def _make_profiler(self) -> Any:
         profiler = self._torch.profiler

@@ -115,6 +115,20 @@ def test_an_error_of_the_loop_is_not_swallowed(torch: Any, tmp_path: Path) -> No
 
 
 @pytest.mark.torch
+def test_rank_is_remembered_when_the_loop_destroys_its_group(torch: Any, tmp_path: Path) -> None:
+    recording = capture(tmp_path / "run", wait=0, warmup=1, active=1)
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    recording.start()
+    for _ in range(3):
+        recording.step()
+    torch.distributed.destroy_process_group()
+    recording.stop()
+    recording.stop()
+    assert recording.failures == {}
+    assert "world_size = 1" in (tmp_path / "run" / "netlab.toml").read_text()
+
+
+@pytest.mark.torch
 def test_too_short_a_loop_is_said(torch: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING), capture(tmp_path / "run", wait=5) as recording:
         recording.step()
