@@ -11,14 +11,17 @@ from typing import Any
 import polars as pl
 
 from netlab.attribute.arrivals import instance_rows, instances, p2p_rows
-from netlab.attribute.bandwidth import collective_rows, with_bandwidth
+from netlab.attribute.bandwidth import collective_rows, fits, tails, with_bandwidth
 from netlab.attribute.breakdown import breakdown, spans
 from netlab.attribute.changes import change_points, warmup_steps
 from netlab.attribute.delays import delayed_activities, delays
-from netlab.attribute.groups import exposed_members, group_rows, rooflines
+from netlab.attribute.groups import exposed_members, group_rows, rooflines, traffic
 from netlab.attribute.pool import pool, pooled_rows
+from netlab.attribute.slowdown import compute_slowdown
 from netlab.attribute.stragglers import straggler_rows, stragglers
 from netlab.issues import Issue
+from netlab.schema.analysis import BREAKDOWN, SPANS
+from netlab.schema.depth import BANDWIDTH_FITS, COMPUTE_SLOWDOWN, DELAYS, STRAGGLERS, TRAFFIC, TRANSFER_TAILS
 
 __all__ = ["Attribution", "attribution"]
 
@@ -83,6 +86,21 @@ class Attribution:
     def warmup_steps(self) -> list[int]:
         """First steps that are much slower than the rest."""
         return warmup_steps(self.pooled)
+
+    @cached_property
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """Every table that attribution adds to a run, by name."""
+        made = {
+            BREAKDOWN: self.breakdown,
+            SPANS: self.spans,
+            DELAYS: self.delays,
+            STRAGGLERS: self.stragglers,
+            TRAFFIC: traffic(self.instances, self.p2p, self.ranks),
+            TRANSFER_TAILS: tails(self.instances),
+            BANDWIDTH_FITS: fits(self.instances),
+            COMPUTE_SLOWDOWN: compute_slowdown(self.activities),
+        }
+        return {table.name: table.validate(table.conform(frame)) for table, frame in made.items()}
 
     @property
     def issues(self) -> list[Issue]:

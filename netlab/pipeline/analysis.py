@@ -54,7 +54,7 @@ def analyse(
 
 
 def analyse_run(run: Run, threshold: Fraction) -> Analysis:
-    """Attribute and judge an opened run; the result's run holds ``breakdown``, ``spans`` and ``findings`` too."""
+    """Attribute and judge an opened run; the result's run holds the tables of attribution and ``findings`` too."""
     figures = _figures(run, threshold)
     if figures.issues:
         known = msgspec.convert(run.frame("issues").to_dicts(), list[Issue])
@@ -64,7 +64,7 @@ def analyse_run(run: Run, threshold: Fraction) -> Analysis:
         run = run.with_frames({"links": mark_links(run.frame("links"), localisation)})
     judgement = _judgement(run, figures, localisation)
     verdict = build_verdict(run, figures, judgement)
-    tables = {"breakdown": figures.breakdown, "spans": figures.spans, "findings": findings_frame(judgement.findings)}
+    tables = {**figures.tables, "findings": findings_frame(judgement.findings)}
     return Analysis(run.with_frames(tables), verdict)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from netlab.schema.analysis import ANALYSIS_TABLES
 from netlab.schema.counters import COUNTER_TABLES
+from netlab.schema.depth import DEPTH_TABLES
 from netlab.schema.inputs import ISSUES, SOURCES
 from netlab.schema.nccl import NCCL_TABLES
 from netlab.schema.nccl_structure import NCCL_STRUCTURE_TABLES
@@ -17,7 +18,20 @@ __all__ = ["SCHEMA_VERSION", "TABLES", "Column", "Table", "tables_markdown"]
 #: Raised whenever a column changes its name, type or meaning; stored tables of another version are made anew.
 SCHEMA_VERSION = 1
 
-TABLES = by_name((SOURCES, ISSUES, *TIMELINE_TABLES, *ANALYSIS_TABLES, *NCCL_TABLES, *NCCL_STRUCTURE_TABLES, *COUNTER_TABLES, *OPERATION_TABLES, *RAW_TABLES))
+TABLES = by_name(
+    (
+        SOURCES,
+        ISSUES,
+        *TIMELINE_TABLES,
+        *ANALYSIS_TABLES,
+        *DEPTH_TABLES,
+        *NCCL_TABLES,
+        *NCCL_STRUCTURE_TABLES,
+        *COUNTER_TABLES,
+        *OPERATION_TABLES,
+        *RAW_TABLES,
+    )
+)
 
 
 def tables_markdown() -> str:

@@ -80,3 +80,10 @@ def test_the_same_kernel_is_compared_with_and_without_communication() -> None:
         made.collective({0: 20 * k + 9.5, 1: 20 * k + 9.5}, 20 * k + 16)
     rows = compute_slowdown(made.figures(window="capture").activities)
     assert rows.select("grid", "overlapped", "free", "slowdown").rows() == [("[8,1,1]", 3, 3, 1.25)]
+
+
+def test_every_table_of_attribution_has_its_declared_shape() -> None:
+    figures = _two_groups().figures()
+    names = {"breakdown", "spans", "delays", "stragglers", "traffic", "transfer_tails", "bandwidth_fits", "compute_slowdown"}
+    assert set(figures.tables) == names
+    assert set(Timelines([]).figures().tables) == names
