@@ -18,6 +18,7 @@ from netlab.units import NS_PER_MS
 from netlab.whatif.answers import Answer, Baseline, WhatIf
 from netlab.whatif.build import Model, build_model
 from netlab.whatif.changes import apply
+from netlab.whatif.changes.select import missing_ranks
 from netlab.whatif.costs import transfers
 from netlab.whatif.draft import Draft, Refusal, Setting
 from netlab.whatif.engine import Engine, Result
@@ -32,6 +33,9 @@ Floats = NDArray[np.float64]
 
 #: The share above which a step counts as network-bound (DESIGN section 2).
 DEFAULT_THRESHOLD = Fraction(1, 4)
+
+#: Communication of unknown split beyond this share has to be mentioned (DESIGN section 2: 1 %).
+_UNKNOWN = 0.01
 
 
 @dataclass(frozen=True)
@@ -198,6 +202,8 @@ class _Study:
         predicted = self._mean(lengths)
         bound = min(predicted, floor_ms)
         low80, high80, low95, high95 = self._interval(draft, lengths, predicted)
+        if draft.bound is not None and self.setting.unknown_share > _UNKNOWN:
+            low80, low95 = min(low80, bound), min(low95, bound)
         self._say_how_sure(draft)
         speedup = self.measured_ms * draft.micro_batches / predicted if predicted else None
         world = self.setting.run.facts.world_size or len(self.setting.run.facts.ranks) or None
@@ -242,6 +248,9 @@ class _Study:
         alone = floor.borders.length_ns
         busy = self._communication(draft, result)
         lengths = np.maximum(alone, busy)
+        if self.setting.unknown_share > _UNKNOWN:
+            draft.say("Communication that may be waiting counts in full; how much of it is transfer, nobody can say.")
+            draft.inputs_missing.append(missing_ranks(self.setting))
         draft.say("Never shorter than compute with its waiting, nor than the communication of the busiest rank.")
         exposed = float((lengths - alone)[self.pooled].sum())
         total = float(lengths[self.pooled].sum())
@@ -249,15 +258,14 @@ class _Study:
         return lengths, (share, share, None if share is None else Fraction(share) > self.threshold)
 
     def _communication(self, draft: Draft, result: Result) -> Floats:
-        """Union of transfer per row of the steps, the busiest rank of each step for all of its rows."""
+        """Union of transfer (and of what may be transfer) per row of the steps, the busiest rank of each step for all of its rows."""
         t, a, s = draft.transfers, self.model.activities, self.model.steps
-        known = ~t.of("unknown")
         start = result.end_ns[t.node] - result.tail_ns[t.node] - result.duration_ns[t.node]
         end = result.end_ns[t.node] - result.tail_ns[t.node]
         part, step = a.part[t.row], a.step[t.row]
         busy = np.zeros(s.size)
         for row in range(s.size):
-            own = known & (part == s.part[row]) & (step == s.step[row])
+            own = (part == s.part[row]) & (step == s.step[row])
             if own.any():
                 busy[row] = measure(np.rint(start[own]).astype(np.int64), np.rint(end[own]).astype(np.int64))
         window = s.frame["window"].to_numpy()

@@ -33,13 +33,13 @@ class Compression(msgspec.Struct, frozen=True, kw_only=True):
     """Fewer bytes on the wire: a ``method``, or a ``ratio``.
 
     ``codec_ms`` is encoding plus decoding of one collective; left out, a reference cost of the method is used.
-    ``groups`` selects process groups by members (``0,1``), name or parallelism (``DP``).
+    ``groups`` selects process groups by members (``"0,1"``, ``[0, 1]`` or ``[[0, 1], [2, 3]]``), name or parallelism (``"DP"``).
     """
 
     method: Method | None = None
     ratio: float | None = None
     codec_ms: float | None = None
-    groups: str | list[str] | None = None
+    groups: str | list[str | int | list[int]] | None = None
     #: topk: share of elements that are sent.
     density: float | None = None
     #: powersgd: rank of the factors.

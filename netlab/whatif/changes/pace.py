@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netlab.whatif.arrays import COMPUTE
-from netlab.whatif.changes.select import require_split
+from netlab.whatif.changes.select import GRADIENT_OPS, require_split
 from netlab.whatif.draft import Draft, Refusal, Setting
 from netlab.whatif.graph import NodeKind
 from netlab.whatif.places import Places, places
@@ -107,8 +107,9 @@ def accumulate(draft: Draft, setting: Setting, change: Accumulation) -> None:
         draft.say("One micro-batch per synchronisation is what the run does.")
         return
     model, t = setting.model, draft.transfers
-    chosen = np.ones(t.size, bool)
-    require_split(draft, setting, chosen, "accumulation")
+    if not np.isin(t.op.astype(str), GRADIENT_OPS).any():
+        raise Refusal("The run has no gradient collective (all_reduce, reduce_scatter), so there is nothing to synchronise less often.")
+    require_split(draft, setting, np.ones(t.size, bool), "accumulation")
     micro, first, mark = _micro_batch(draft, setting)
     if not len(first):
         raise Refusal("No compute could be found in any step, so a micro-batch has no length.")
@@ -176,7 +177,7 @@ def _held_up(setting: Setting) -> Ints:
     """Latest step whose gradient collectives each node waits for, directly or not; -1 for none."""
     model, t = setting.model, setting.transfers
     own = np.full(model.graph.size, -1, np.int64)
-    gradient = np.isin(t.op.astype(str), ("all_reduce", "reduce_scatter", "reduce"))
+    gradient = np.isin(t.op.astype(str), GRADIENT_OPS)
     own[t.node[gradient]] = model.activities.step[t.row[gradient]]
     label = own.tolist()
     bounds, before = model.graph.pointer.tolist(), model.graph.predecessor.tolist()

@@ -54,7 +54,20 @@ def require_split(draft: Draft, setting: Setting, chosen: Mask, what: str) -> No
             draft.say(f"{100 * unknown:.0f} % of the communication could be waiting as well as transfer and stays as it is.")
 
 
-def select_groups(draft: Draft, setting: Setting, groups: str | list[str] | None) -> tuple[Mask, str]:
+def _names(groups: str | list[str | int | list[int]]) -> list[str]:
+    """Selectors as text; numbers in one list are the members of one group.
+
+    >>> _names([0, 1]), _names([[0, 1], [2, 3]]), _names("DP")
+    (['0,1'], ['0,1', '2,3'], ['DP'])
+    """
+    if isinstance(groups, str):
+        return [groups]
+    members = [item for item in groups if isinstance(item, int)]
+    named = [",".join(map(str, sorted(item))) if isinstance(item, list) else item for item in groups if not isinstance(item, int)]
+    return ([",".join(map(str, sorted(members)))] if members else []) + named
+
+
+def select_groups(draft: Draft, setting: Setting, groups: str | list[str | int | list[int]] | None) -> tuple[Mask, str]:
     """Members of the selected process groups: by members (``0,1``), name, description or parallelism.
 
     Without a selector, the data-parallel groups where the run knows them, else every group.
@@ -72,12 +85,12 @@ def select_groups(draft: Draft, setting: Setting, groups: str | list[str] | None
         if chosen.any():
             return chosen, "data-parallel groups"
         return np.ones(t.size, bool), "every group"
-    names = [groups] if isinstance(groups, str) else groups
+    names = _names(groups)
     chosen = np.zeros(t.size, bool)
     for name in names:
         wanted = {name.replace(" ", "")}
         for row in table.iter_rows(named=True):
-            if name in (row["name"], row["description"], row["parallelism"]):
+            if name in (row["name"], row["description"]) or name.upper() == row["parallelism"]:
                 wanted.add(row["group"])
         hit = np.array([group in wanted or label == name for group, label in zip(t.group, t.group_name, strict=True)], bool)
         if not hit.any():
