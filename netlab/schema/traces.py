@@ -62,6 +62,9 @@ TRACE_FILES = Table(
         Column("gpu_name", pl.String, "Name of the first device in deviceProperties.", nullable=True),
         Column("base_time_ns", pl.Int64, "baseTimeNanoseconds; instants in the tables already include it.", unit="ns"),
         Column("complete", pl.Boolean, "False for a truncated or damaged file."),
+        Column(
+            "truncated", pl.Boolean, "The file ends in the middle, so that its last step is not whole; null if not known.", nullable=True
+        ),
         Column("device_event_count", pl.Int64, "Device events (kernels, copies, memsets) in the file."),
     ),
 )
