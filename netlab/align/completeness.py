@@ -31,7 +31,7 @@ def judge_steps(
     kept = _kept_launches(steps, events, launches, files)
     steps = steps.join(kept, on=_KEY, how="left", maintain_order="left")
     steps = steps.join(_touched(steps, events), on=_KEY, how="left", maintain_order="left")
-    steps = steps.join(files.select("file", "path", file_complete="complete"), on="file", how="left", maintain_order="left")
+    steps = steps.join(files.select("file", "path", "truncated"), on="file", how="left", maintain_order="left")
     best = pl.col("kept").max()
     lost = pl.col("kept") < _LEAST_KEPT * best
     last = pl.col("step") == pl.col("step").last().over("rank", "window")
@@ -45,7 +45,7 @@ def judge_steps(
         .then("reason")
         .when(pl.col("mark_end_ns").is_null())
         .then(pl.lit("its mark has no end"))
-        .when(~pl.col("file_complete") & last)
+        .when(pl.col("truncated") & last)
         .then(pl.lit("last step of a truncated file"))
         .when(lost)
         .then(pl.lit("its launches have no device events"))
@@ -57,7 +57,7 @@ def judge_steps(
     steps = steps.with_columns(why=why)
     _tell_lost_events(steps, issues)
     return steps.with_columns(complete=pl.col("why").is_null(), reason=pl.coalesce("why", "reason")).drop(
-        "why", "kept", "touched", "file_complete"
+        "why", "kept", "touched", "truncated"
     )
 
 

@@ -11,6 +11,8 @@ __all__ = ["align_lanes", "number_rows"]
 
 #: Ranks whose sequences share less than this do not run one sequence.
 _LEAST_ALIGNED = 0.5
+#: Members of these exchange messages of their own sizes (uneven splits, a root's larger side), so size does not identify the operation.
+_SIZES_DIFFER = ("all_to_all", "gather", "scatter", "send", "recv", "unknown")
 
 
 def number_rows(events: pl.DataFrame, keys: list[str], name: str = "instance") -> pl.DataFrame:
@@ -37,7 +39,8 @@ def align_lanes(events: pl.DataFrame, lane: list[str]) -> tuple[pl.DataFrame, li
     lost: gid, name_id, rank, number of operations, their names.
     """
     events = number_rows(_by_common_steps(events, lane), [*lane, "part"], "lane")
-    events = number_rows(events, ["op", "dtype", "bytes"], "key")
+    same_size = pl.when(pl.col("op").is_in(_SIZES_DIFFER)).then(None).otherwise("bytes")
+    events = number_rows(events.with_columns(size_key=same_size), ["op", "dtype", "size_key"], "key").drop("size_key")
     events = events.with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64).over("lane", "rank"))
     marks = events.with_columns(mark=_marks(events)).group_by("lane", "rank").agg(pl.col("mark").sum(), length=pl.len())
     uniform = marks.group_by("lane").agg(uniform=(pl.col("mark").n_unique() == 1) & (pl.col("length").n_unique() == 1))

@@ -182,3 +182,10 @@ def test_lost_kernels_of_a_rank_shift_nothing(tmp_path: Path, data: st.DataObjec
     found = [sorted(row[0]) for row in instances(align_traces(tmp_path, *traces))]
     truth = [[rank for rank in range(ranks) if rank != victim or place not in lost] for place in range(count)]
     assert found == [members for members in truth if members]
+
+
+def test_uneven_splits_of_an_all_to_all_match(tmp_path: Path) -> None:
+    traces = [Trace(rank).collective(1, 5, op="all_to_allv", elements=100 + rank).collective(6, 9, elements=7) for rank in range(2)]
+    result = align_traces(tmp_path, *traces)
+    assert [(row[0], row[2]) for row in instances(result)] == [([0, 1], "all_to_all"), ([0, 1], "all_reduce")]
+    assert result.frames["collectives"]["bytes"].to_list() == [400, 404, 28, 28]

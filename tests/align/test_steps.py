@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 
-from tests.align.support import GEMM, Trace, align_traces, codes, step_rows
+from netlab.align import Aligned
+from tests.align.support import GEMM, Trace, align_traces, aligned, codes, step_rows
 
 
 def test_loop_that_synchronises_gets_the_marks_of_the_host(tmp_path: Path) -> None:
@@ -149,3 +152,24 @@ def test_activities_belong_to_the_step_they_start_in(tmp_path: Path) -> None:
     activities = align_traces(tmp_path, trace).frames["activities"]
     # The border lies at 12, where the work of step 3 ends.
     assert activities.select(pl.col("step")).to_series().to_list() == [3, 4, None]
+
+
+def _written(folder: Path, trace: Trace, change: Callable[[str], str]) -> Aligned:
+    path = folder / "trace.json"
+    path.write_text(change(json.dumps(trace.document())))
+    return aligned([path])
+
+
+def test_last_step_of_a_truncated_file_is_incomplete(tmp_path: Path) -> None:
+    trace = Trace(world=1).step(3, 0, 10).compute(1, 9).step(4, 10, 20).compute(11, 19).compute(19.1, 19.5)
+    result = _written(tmp_path, trace, lambda text: text[: text.rindex('{"ph"') + 20])
+    assert step_rows(result)[1][3:] == (False, "last step of a truncated file")
+    assert result.facts.steps == [3]
+
+
+def test_damage_in_the_middle_of_a_file_costs_no_step(tmp_path: Path) -> None:
+    trace = Trace(world=1).step(3, 0, 10).compute(1, 2).compute(3, 9).step(4, 10, 20).compute(11, 19)
+    result = _written(
+        tmp_path, trace, lambda text: text.replace('{"ph"', '{"schemaVersion": {"ph"', 4).replace('{"schemaVersion": {"ph"', '{"ph"', 3)
+    )
+    assert result.facts.steps == [3, 4]
