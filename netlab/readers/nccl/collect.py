@@ -8,13 +8,14 @@ from collections.abc import Callable
 from netlab.issues import Issue
 from netlab.readers.base import Sink
 from netlab.readers.nccl.events import event_of, watchdog_event
+from netlab.readers.nccl.handlers import Handlers
 from netlab.readers.nccl.host_topology import TopologyLines
 from netlab.readers.nccl.messages import Message, classify, strip_tail
 from netlab.readers.nccl.operations import Operations
 from netlab.readers.nccl.records import Record, RecordSplitter, clean, is_torn, prefix_rank, timestamp_ns
 from netlab.readers.nccl.rings import RingLines
 from netlab.readers.nccl.secrets import mask_text
-from netlab.readers.nccl.state import Connection, LogState, Process
+from netlab.readers.nccl.state import Communicator, LogState, Process
 from netlab.readers.nccl.tables import EventRow, communicator_rows, connection_rows, event_rows
 from netlab.readers.nccl.tuning import TuningTable
 
@@ -22,14 +23,13 @@ __all__ = ["LogCollector"]
 
 _CACHE_LIMIT = 100_000
 _NAMED_TORN = 20
+#: Kinds whose messages hardly ever repeat: not worth remembering.
+_EACH_ITS_OWN = frozenset({"via", "operation", "init", "ib_queue", "layout"})
 #: Kinds with a handler for which an equal record changes nothing.
 _SAME_AGAIN = frozenset({"network", "nics", "nics_socket", "version", "virtual_nic"})
 _EVENT_LIMIT = 500_000
 _VERSION = re.compile(r"(?:^|\s)(?P<library>NCCL|RCCL) version ?:? ?(?P<version>\d+\.\d+\.\d+)(?P<rest>\S*)")
 _RCCL_BLOCK = re.compile(r"^(?:HIP version|ROCm version|Hostname|Librccl path) +: ")
-_VERBS_NIC = re.compile(r"\[(\d+)\]([A-Za-z][\w.-]*):(\d+)/(\w+)")
-_MERGED_NIC = re.compile(r"\[(\d+)\]=?\{([^}]*)\}")
-_SOCKET_NIC = re.compile(r"\[(\d+)\]([A-Za-z][\w.@-]*):")
 
 
 class LogCollector:
@@ -53,33 +53,12 @@ class LogCollector:
         self._invalid_utf8_line: int | None = None
         self._events_dropped = 0
         #: Hash of a record to what it was: its event, and the counter that it belongs to.
+        #: Hash of a record met inside an initialisation to its communicator: the same again changes nothing.
+        self._inside: dict[int, Communicator] = {}
         self._last_event: EventRow | None = None
         self._last_kind: str | None = None
         self._known: dict[int, tuple[EventRow | None, str]] = {}
-        self._handlers: dict[str, Callable[[Process, Record, Message], None]] = {
-            "init": self._init,
-            "layout": self._layout,
-            "timings": self._timings,
-            "channels": self._channels,
-            "via": self._via,
-            "nics": self._nics,
-            "nics_socket": self._socket_nics,
-            "virtual_nic": self._virtual_nic,
-            "network": self._network,
-            "operation": self._operation,
-            "version": self._version,
-            "ring_order": self._edges,
-            "trees": self._edges,
-            "graph_ring": self._edges,
-            "graph_tree": self._edges,
-            "nvls_trees": self._edges,
-            "table_algorithms": self._tuning_line,
-            "table_protocols": self._tuning_line,
-            "table_row": self._tuning_line,
-            "topology": self._topology_line,
-            "paths": self._topology_line,
-            "system": self._topology_line,
-        }
+        self._handlers = Handlers(self.state, self.operations, self._rings, self._tuning, self._topology).by_kind
 
     @property
     def unparsed(self) -> int:
@@ -116,23 +95,48 @@ class LogCollector:
         whole = self._splitter.glue(clean(text))
         if not whole or whole.isspace():
             return
+        self._remembering(digest, lambda: self._line(whole, number))
+
+    def record(self, record: Record, digest: int) -> None:
+        """Take one record whose header was read elsewhere; ``digest`` is its hash."""
+        self._splitter.remember(record.host or "", record.pid)
+        self._remembering(digest, lambda: self._record(record))
+        process = self.state.process(record.host, record.pid)
+        current = self._current(process, record.tid)
+        if current is not None and self._last_kind is not None and self._last_kind != "init":
+            self._inside[digest] = current
+
+    @staticmethod
+    def _current(process: Process, tid: int) -> Communicator | None:
+        """The communicator that a record of a thread can only be about."""
+        sole = process.communicators[0] if len(process.communicators) == 1 else None
+        return process.open_by_thread.get(tid) or sole
+
+    def count_inside(self, digest: int, tid: int) -> bool:
+        """Count a record that was met before about the same communicator, where it changes nothing."""
+        known = self._inside.get(digest)
+        if known is None or self._current(known.process, tid) is not known:
+            return False
+        self.records += 1
+        return True
+
+    def _remembering(self, digest: int, take: Callable[[], None]) -> None:
+        """Take a record, and note under its hash what it was if an equal one would change nothing but counts."""
         before = (self.records, self.unknown, self.torn, self.foreign)
         self._forget_last()
-        self._line(whole, number)
+        take()
+        if not digest or (self._last_kind in self._handlers and self._last_kind not in _SAME_AGAIN):
+            return
         after = (self.records, self.unknown, self.torn, self.foreign)
         changed = [name for name, a, b in zip(("records", "unknown", "torn", "foreign"), before, after, strict=True) if a != b]
-        repeatable = self._last_kind is None or self._last_kind not in self._handlers or self._last_kind in _SAME_AGAIN
-        if digest and len(changed) == 1 and changed[0] != "torn" and repeatable:
+        if len(changed) == 1 and changed[0] != "torn":
             if len(self._known) > _CACHE_LIMIT:
                 self._known.clear()
+                self._inside.clear()
             self._known[digest] = (self._last_event, changed[0])
 
     def _forget_last(self) -> None:
         self._last_event, self._last_kind = None, None
-
-    def knows(self, digest: int) -> bool:
-        """Whether a record was met before and only needs to be counted."""
-        return digest in self._known
 
     def count_known(self, digest: int, count: int) -> bool:
         """Count a record that was met before; False if it was not."""
@@ -227,7 +231,8 @@ class LogCollector:
             message = cut[0] if cut else None
         if len(self._cache) > _CACHE_LIMIT:
             self._cache.clear()
-        self._cache[text] = message
+        if message is None or message.kind not in _EACH_ITS_OWN:
+            self._cache[text] = message
         return message
 
     def _event(
@@ -264,79 +269,6 @@ class LogCollector:
         self.watchdog_lines += 1
         self._event(None, prefix_rank(text), "ERROR", event, text[text.find("[rank") :] if "[rank" in text else text, number)
         return True
-
-    # -- one method per kind of message that is more than an event
-
-    def _init(self, process: Process, record: Record, message: Message) -> None:
-        self.state.init(process, record.tid, record.line, message.parts, timestamp_ns(record.prefix) if record.prefix else None)
-
-    def _layout(self, process: Process, record: Record, message: Message) -> None:
-        found = self.state.pointer(process, message.parts["comm"] or "", record.line)
-        found.rank = found.rank if found.rank is not None else int(message.parts["rank"] or 0)
-        found.nranks = found.nranks if found.nranks is not None else int(message.parts["nranks"] or 0)
-        found.nodes, found.local_rank = int(message.parts["nodes"] or 0), int(message.parts["local_rank"] or 0)
-
-    def _timings(self, process: Process, record: Record, message: Message) -> None:
-        found = self.state.thread(process, record.tid)
-        if found is not None and found.rank == int(message.parts["rank"] or 0) and found.nranks == int(message.parts["nranks"] or 0):
-            found.init_ms = float(message.parts["total"] or 0) * 1e3
-
-    def _channels(self, process: Process, record: Record, message: Message) -> None:
-        found = self.state.thread(process, record.tid)
-        if found is not None:
-            found.coll_channels = int(message.parts["coll"] or 0)
-            found.nvls_channels = None if message.parts["nvls"] is None else int(message.parts["nvls"] or 0)
-            found.p2p_channels = int(message.parts["p2p"] or 0)
-
-    def _via(self, process: Process, record: Record, message: Message) -> None:
-        pointer = message.parts["comm"]
-        owner = self.state.pointer(process, pointer, record.line) if pointer else process.open_by_thread.get(record.tid)
-        self.state.connections.append(Connection(process, owner, record.tid, record.line, message.parts))
-
-    def _nics(self, process: Process, record: Record, message: Message) -> None:
-        text = message.parts["list"] or ""
-        merged = _MERGED_NIC.findall(text)
-        for device, members in merged:
-            names = _VERBS_NIC.findall(members)
-            process.ib_nics[int(device)] = ("+".join(name for _, name, _, _ in names), names[0][3] if names else "IB")
-        if not merged:
-            for device, name, _, link in _VERBS_NIC.findall(text):
-                process.ib_nics[int(device)] = (name, link)
-
-    def _socket_nics(self, process: Process, record: Record, message: Message) -> None:
-        for device, name in _SOCKET_NIC.findall(message.parts["list"] or ""):
-            process.socket_nics[int(device)] = (name, "Socket")
-
-    def _virtual_nic(self, process: Process, record: Record, message: Message) -> None:
-        name = message.parts["name"] or ""
-        link = next((link for nic, link in process.ib_nics.values() if nic == name.split("+")[0]), "IB")
-        process.ib_nics[int(message.parts["device"] or 0)] = (name, link)
-
-    def _network(self, process: Process, record: Record, message: Message) -> None:
-        process.network = message.parts["name"]
-
-    def _version(self, process: Process, record: Record, message: Message) -> None:
-        found = re.match(r"\d+\.\d+\.\d+", message.parts["version"] or "")
-        if found:
-            self.state.version(found[0], record.line, process)
-
-    def _operation(self, process: Process, record: Record, message: Message) -> None:
-        owner = self.state.pointer(process, message.parts["comm"] or "", record.line)
-        if owner.first_operation is None:
-            owner.first_operation = record.line
-        owner.nranks = owner.nranks or int(message.parts["nranks"] or 0)
-        self.operations.add(owner, message.parts, record.line)
-
-    def _edges(self, process: Process, record: Record, message: Message) -> None:
-        pointer = message.parts.get("comm")
-        owner = self.state.pointer(process, pointer, record.line) if pointer else self.state.thread(process, record.tid)
-        self._rings.add(owner, message, record.line)
-
-    def _tuning_line(self, process: Process, record: Record, message: Message) -> None:
-        self._tuning.add(process, self.state.thread(process, record.tid), message, record.line)
-
-    def _topology_line(self, process: Process, record: Record, message: Message) -> None:
-        self._topology.add(process, message)
 
     # -- results
 

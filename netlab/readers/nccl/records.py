@@ -16,6 +16,7 @@ HEADER = re.compile(
     r"(?P<host>[A-Za-z0-9][\w-]*|<[^<>]*>|):(?P<pid>\d+):(?P<tid>\d+) (?:\[(?P<dev>-?\d+)\] )?(?:(?P<ms>\d+\.\d+) )?"
     r"(?:(?P<src>[\w./+-]+:\d+)(?: \((?P<func>[^()]*)\))? )?NCCL (?P<level>INFO|WARN|TRACE|CALL|ABORT|ERROR)(?: |$)"
 )
+_NEXT_HEADER = re.compile(r" NCCL (?:INFO|WARN|TRACE|CALL|ABORT|ERROR)\b")
 #: The beginning of a header whose rest is lost.
 _TORN_HEADER = re.compile(
     r"(?:^|[^\w.-])[A-Za-z][\w.-]*:\d+:\d+ (?:\[-?\d+\]? ?)(?:N(?:C(?:C(?:L(?: [A-Z]{0,5})?)?)?)?)?$"
@@ -103,9 +104,10 @@ class RecordSplitter:
         """Remember the host of a line that begins with a header."""
         found = HEADER.match(text)
         if found and found["host"]:
-            self._remember(found["host"], int(found["pid"]))
+            self.remember(found["host"], int(found["pid"]))
 
-    def _remember(self, host: str, pid: int) -> None:
+    def remember(self, host: str, pid: int) -> None:
+        """Know a host and one of its processes."""
         self._hosts.add(host)
         self._host_of_pid.setdefault(pid, host)
 
@@ -125,8 +127,8 @@ class RecordSplitter:
     def split(self, text: str, line: int) -> Iterator[Record]:
         """Every record of a repaired line, in order; nothing for a line without a header."""
         first = HEADER.match(text)
-        if first and text.find(" NCCL ", first.end() - 1) < 0:
-            self._remember(first["host"], int(first["pid"]))
+        if first and not _NEXT_HEADER.search(text, first.end() - 1):
+            self.remember(first["host"], int(first["pid"]))
             yield self._record(first, first["host"], text[first.end() :], "", line)
             return
         marks = list(HEADER.finditer(text))
@@ -135,7 +137,7 @@ class RecordSplitter:
             host = self._true_host(mark, text)
             starts.append((mark.end("host") - len(host), host))
             if number == 0 and (mark.start() == 0 or text[mark.start() - 1] in " \t]>:"):
-                self._remember(host, int(mark["pid"]))
+                self.remember(host, int(mark["pid"]))
         for number, mark in enumerate(marks):
             end = starts[number + 1][0] if number + 1 < len(marks) else len(text)
             if number + 1 < len(marks):

@@ -16,10 +16,10 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CALL", "FOREIGN", "PLAIN", "UNUSUAL", "Scan", "scan_lines"]
+__all__ = ["BARRIER", "CALL", "FOREIGN", "PARTIAL", "PLAIN", "UNUSUAL", "Scan", "scan_lines"]
 
-#: Kinds of lines.
-BLANK, FOREIGN, UNUSUAL, PLAIN, CALL = 0, 1, 2, 3, 4
+#: Kinds of lines. After a BARRIER (the end of a communicator) an address may mean another one; a PARTIAL line goes on in the next.
+BLANK, FOREIGN, UNUSUAL, PLAIN, CALL, BARRIER, PARTIAL = 0, 1, 2, 3, 4, 5, 6
 #: Columns of ``Scan.calls``.
 HOST_START, HOST_END, PID, NAME_START, NAME_END, SEQ, COUNT, DTYPE, ROOT, COMM, NRANKS, STREAM, HOST_HASH, NAME_HASH = range(14)
 _FIELDS = 14
@@ -28,12 +28,16 @@ Int64s = NDArray[np.int64]
 
 
 class Scan(NamedTuple):
-    """Lines of a piece of a log. ``calls`` has one row per line of kind CALL, in order; ``digest`` is the hash of a PLAIN line's record."""
+    """Lines of a piece of a log. ``calls`` has one row per line of kind CALL, in order.
+
+    ``digest`` is the hash of a PLAIN line's record, ``parts`` the places of its host, its pid and tid, and where its message begins.
+    """
 
     start: Int64s
     end: Int64s
     kind: NDArray[np.int8]
     digest: Int64s
+    parts: Int64s
     calls: Int64s
 
 
@@ -66,7 +70,7 @@ _BORDERS = np.cumsum([0, *(len(text) for text in _TEXTS)])
 
 
 @_jit
-def _scan(buffer, start, end, kind, digest, calls):
+def _scan(buffer, start, end, kind, digest, parts, calls):
     size, line, found, at = len(buffer), 0, 0, 0
     while at < size:
         special, torn, blank, marks, any_marks, mark = False, False, True, 0, 0, 0
@@ -79,7 +83,7 @@ def _scan(buffer, start, end, kind, digest, calls):
                 blank = False
                 if byte == 78 and i + 4 < size and buffer[i + 1] == 67 and buffer[i + 2] == 67 and buffer[i + 3] == 76:  # NCCL
                     any_marks += 1
-                    if i > at and buffer[i - 1] == 32 and buffer[i + 4] == 32:
+                    if i > at and buffer[i - 1] == 32 and buffer[i + 4] == 32 and _is_level(buffer, i + 5, size):
                         marks += 1
                         if marks == 1:
                             mark = i
@@ -104,7 +108,7 @@ def _scan(buffer, start, end, kind, digest, calls):
         elif any_marks == 0:
             result = BLANK if blank else UNUSUAL if torn or _is_block(buffer, at, i) else FOREIGN
         elif marks == 1:
-            host, host_end, pid, body = _header(buffer, at, i, mark)
+            host, host_end, pid, tid, body = _header(buffer, at, i, mark)
             if host >= 0:
                 ok = _call(buffer, body, i, calls, found)
                 if ok:
@@ -115,11 +119,34 @@ def _scan(buffer, start, end, kind, digest, calls):
                     result = CALL
                 else:
                     digest[line] = _hash(buffer, host, i)
-                    result = PLAIN
+                    parts[line, 0], parts[line, 1], parts[line, 2], parts[line, 3], parts[line, 4] = host, host_end, pid, tid, body
+                    result = BARRIER if _ends_communicator(buffer, at, i) else PLAIN
+            elif host == -2:
+                result = PARTIAL
         kind[line] = result
         line += 1
         at = i + 1
     return found
+
+
+@_jit
+def _ends_communicator(buffer, start, end):
+    """``... Destroy COMPLETE`` or ``... Abort COMPLETE``: told by the letters y or t in front of the last word."""
+    if end - start < 20 or buffer[end - 1] != 69 or buffer[end - 8] != 67 or buffer[end - 9] != 32:
+        return False
+    return (buffer[end - 10] == 121 and buffer[end - 11] == 111) or (buffer[end - 10] == 116 and buffer[end - 11] == 114)
+
+
+@_jit
+def _is_level(buffer, at, size):
+    """INFO, WARN, TRACE, CALL, ABORT or ERROR by their first letters: a message may hold the word NCCL, too."""
+    if at + 2 >= size:
+        return True
+    a, b = buffer[at], buffer[at + 1]
+    return (
+        (a == 73 and b == 78) or (a == 87 and b == 65) or (a == 84 and b == 82) or (a == 67 and b == 65) or (a == 65 and b == 66)
+        or (a == 69 and b == 82) or a < 32
+    )  # fmt: skip
 
 
 @_jit
@@ -146,8 +173,8 @@ def _hash(buffer, start, end):
 
 @_jit
 def _header(buffer, start, end, mark):
-    """``host:pid:tid [device] NCCL INFO `` before a mark: start and end of the host, pid, start of the message; or -1."""
-    none = (-1, -1, -1, -1)
+    """``host:pid:tid [device] NCCL INFO `` before a mark: start and end of the host, pid, tid, start of the message; or -1."""
+    none = (-1, -1, -1, -1, -1)
     if (
         mark + 10 > end
         or buffer[mark + 5] != 73
@@ -168,8 +195,10 @@ def _header(buffer, start, end, mark):
     if i - 1 < start or buffer[i] != 91 or buffer[i - 1] != 32:
         return none
     i -= 2
-    stop = i
-    while i > start and 48 <= buffer[i] <= 57:
+    stop, tid, scale = i, 0, 1
+    while i > start and 48 <= buffer[i] <= 57 and stop - i < 18:
+        tid += (buffer[i] - 48) * scale
+        scale *= 10
         i -= 1
     if i == stop or buffer[i] != 58:
         return none
@@ -191,12 +220,12 @@ def _header(buffer, start, end, mark):
         if before != 32 and before != 9 and before != 93 and before != 62 and before != 58:
             return none
         # A container log's partial line: the next line belongs to it.
-        if before == 32 and i - 2 >= start and buffer[i - 2] == 80:
-            return none
+        if before == 32 and i - 3 >= start and buffer[i - 2] == 80 and buffer[i - 3] == 32:
+            return -2, -1, -1, -1, -1
         # "...-07:00host": the zone of a time stamp touches the name.
         if before == 58 and i - 4 >= start and (buffer[i - 4] == 43 or buffer[i - 4] == 45):
             return none
-    return i, host_end, pid, mark + 10
+    return i, host_end, pid, tid, mark + 10
 
 
 @_jit
@@ -282,6 +311,7 @@ def scan_lines(data: bytes) -> Scan:
     lines = data.count(b"\n") + (not data.endswith(b"\n"))
     start, end = np.empty(lines, np.int64), np.empty(lines, np.int64)
     kind, digest = np.zeros(lines, np.int8), np.zeros(lines, np.int64)
+    parts = np.empty((lines, 5), np.int64)
     calls = np.empty((lines, _FIELDS), np.int64)
-    found = _scan(buffer, start, end, kind, digest, calls)
-    return Scan(start, end, kind, digest, calls[:found])
+    found = _scan(buffer, start, end, kind, digest, parts, calls)
+    return Scan(start, end, kind, digest, parts, calls[:found])

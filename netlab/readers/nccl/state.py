@@ -65,13 +65,22 @@ class Process:
 
 @dataclass(eq=False, slots=True)
 class Connection:
-    """One ``via`` line."""
+    """One ``via`` line. ``name``, ``device`` and ``proxy`` are of network connections only."""
 
     process: Process
     communicator: Communicator | None
     tid: int
     line: int
-    parts: dict[str, str | None]
+    channel: int
+    number: int | None
+    src: int
+    dst: int
+    side: str | None
+    path: str
+    name: str | None
+    device: int | None
+    proxy: int | None
+    gdr: bool
 
 
 class LogState:
@@ -238,8 +247,7 @@ def _place(processes: list[Process], communicators: list[Communicator]) -> None:
 
 def _owner(connection: Connection) -> Communicator | None:
     """The communicator of a connection that was made lazily, after Init COMPLETE: the one whose rank the line names."""
-    ends = (int(connection.parts["src"] or 0), int(connection.parts["dst"] or 0))
-    side = connection.parts.get("side")
+    ends, side = (connection.src, connection.dst), connection.side
     mine = (ends[1],) if side == "receive" else (ends[0],) if side == "send" else ends
     fits = [
         c

@@ -138,46 +138,40 @@ def connection_rows(state: LogState, source: str) -> pl.DataFrame:
             host_nics.setdefault(process.host, process)
     rows = []
     for connection in state.connections:
-        parts, owner = connection.parts, connection.communicator
-        src, dst = int(parts["src"] or 0), int(parts["dst"] or 0)
-        transport = "SHM" if (parts["path"] or "").startswith(("SHM", "direct")) else (parts["path"] or "").split("/")[0]
+        owner, src, dst, path = connection.communicator, connection.src, connection.dst, connection.path
+        transport = "SHM" if path.startswith(("SHM", "direct")) else path.split("/")[0]
         network, nic, index = _network(connection, transport, host_nics)
-        rows.append(
-            (
-                owner.comm_id if owner else None,
-                int(parts["channel"] or 0),
-                src,
-                dst,
-                globals_of.get((owner.comm_id, src)) if owner else None,
-                globals_of.get((owner.comm_id, dst)) if owner else None,
-                parts["side"],
-                connection.process.host,
-                transport,
-                network,
-                nic,
-                None if index is None else parts["gdr"] is not None,
-                connection.process.pid,
-                _int(parts["connection"]),
-                index,
-                _int(parts["proxy"]),
-                parts["path"],
-                source,
-                connection.line,
-            )
+        row = (
+            owner.comm_id if owner else None,
+            connection.channel,
+            src,
+            dst,
+            globals_of.get((owner.comm_id, src)) if owner else None,
+            globals_of.get((owner.comm_id, dst)) if owner else None,
+            connection.side,
+            connection.process.host,
+            transport,
+            network,
+            nic,
+            None if index is None else connection.gdr,
+            connection.process.pid,
+            connection.number,
+            index,
+            connection.proxy,
+            path,
+            source,
+            connection.line,
         )
+        rows.append(row)
     return _frame("connections", rows, columns)
-
-
-def _int(text: str | None) -> int | None:
-    return None if text is None else int(text)
 
 
 def _network(connection: Connection, transport: str, host_nics: dict[str | None, Process]) -> tuple[str | None, str | None, int | None]:
     """Network, NIC and its index. The name of an index is what this process listed, else what another one of its host did."""
-    name = connection.parts["name"]
+    name = connection.name
     if transport not in ("NET", "COLLNET") or name is None:
         return None, None, None
-    index = int(connection.parts["device"] or 0)
+    index = connection.device or 0
     other = host_nics.get(connection.process.host)
     if name == "Socket":
         listed = connection.process.socket_nics or (other.socket_nics if other else {})
