@@ -14,8 +14,8 @@ from typing import Any, Self
 
 from netlab.errors import ConfigError, RunError
 from netlab.recording.environment import flight_environment, nccl_environment, set_defaults
-from netlab.recording.facts import RankFacts, rank_facts, write_rank_row, write_run_file
-from netlab.recording.sampler import CounterSampler, find_counters
+from netlab.recording.facts import RankFacts, rank_facts, write_ports, write_rank_row, write_run_file
+from netlab.recording.sampler import CounterSampler, find_counters, find_speeds
 
 __all__ = ["Capture", "capture"]
 
@@ -258,6 +258,7 @@ class Capture:
             self._say("counters", "this host shows no network interface below /sys/class/net; no counters are recorded.")
             return
         host = self._facts().host
+        write_ports(self.folder / "counters" / f"ports.{host}.csv", host, find_speeds())
         self._sampler = CounterSampler(self.folder / "counters" / f"{host}.csv", host, self._counters_ms / 1000, counters)
         self._sampler.start()
 

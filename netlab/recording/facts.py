@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["RankFacts", "rank_facts", "write_rank_row", "write_run_file"]
+__all__ = ["RankFacts", "rank_facts", "write_ports", "write_rank_row", "write_run_file"]
 
 _RANK_COLUMNS = ("rank", "host", "local_rank", "gpu_index", "nic", "nic_port", "rail")
 
@@ -53,6 +53,17 @@ def write_rank_row(path: Path, facts: RankFacts) -> None:
         rows = csv.writer(stream)
         rows.writerow(_RANK_COLUMNS)
         rows.writerow([facts.rank, facts.host, facts.local_rank, facts.gpu_index, facts.nic, None, None])
+
+
+def write_ports(path: Path, host: str, speeds: Mapping[str, float]) -> None:
+    """Write the speeds of a host's ports as a ``ports.csv``; utilisation needs them. Nothing is written where none is known."""
+    if not speeds:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as stream:
+        rows = csv.writer(stream)
+        rows.writerow(("device", "port", "speed_gbps", "role", "host", "nic"))
+        rows.writerows((host, port, f"{speed:g}", "hca", host, port) for port, speed in speeds.items())
 
 
 def write_run_file(path: Path, name: str, facts: RankFacts) -> None:

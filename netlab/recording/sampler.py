@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["CounterFile", "CounterSampler", "find_counters"]
+__all__ = ["CounterFile", "CounterSampler", "find_counters", "find_speeds"]
 
 _NET = ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets", "rx_errors", "tx_errors", "rx_dropped", "tx_dropped")
 _INFINIBAND = (
@@ -48,21 +48,51 @@ class CounterFile:
 
 
 def find_counters(root: Path = Path("/sys/class")) -> list[CounterFile]:
-    """Counters of network interfaces (but the loopback) and InfiniBand/RoCE ports of this host, sorted.
+    """Counters of network interfaces (not the loopback, not those that are down) and InfiniBand/RoCE ports of this host, sorted.
 
     >>> find_counters(Path("/nowhere"))
     []
     """
     found: list[CounterFile] = []
     for interface in sorted((root / "net").glob("*")):
-        if interface.name != "lo":
+        if interface.name != "lo" and _text(interface / "operstate") != "down":
             found += _present(interface.name, interface / "statistics", _NET)
     for port in sorted((root / "infiniband").glob("*/ports/*")):
-        device = port.parent.parent.name
-        name = device if port.name == "1" else f"{device}/{port.name}"
+        name = _infiniband_name(port)
         found += _present(name, port / "counters", _INFINIBAND)
         found += _present(name, port / "hw_counters", _INFINIBAND_HARDWARE)
     return found
+
+
+def find_speeds(root: Path = Path("/sys/class")) -> dict[str, float]:
+    """Speed of this host's ports in Gbit/s, where the hardware tells one; virtual interfaces only pretend to have a speed.
+
+    >>> find_speeds(Path("/nowhere"))
+    {}
+    """
+    found: dict[str, float] = {}
+    for interface in sorted((root / "net").glob("*")):
+        text = _text(interface / "speed")
+        if (interface / "device").exists() and text.isdigit() and int(text) > 0:
+            found[interface.name] = int(text) / 1000
+    for port in sorted((root / "infiniband").glob("*/ports/*")):
+        number = _text(port / "rate").split(" ")[0]
+        if number.replace(".", "", 1).isdigit():
+            found[_infiniband_name(port)] = float(number)
+    return found
+
+
+def _infiniband_name(port: Path) -> str:
+    device = port.parent.parent.name
+    return device if port.name == "1" else f"{device}/{port.name}"
+
+
+def _text(path: Path) -> str:
+    """Content of a small file; empty where it is missing or the kernel refuses (an interface without a link has no speed)."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
 
 
 def _present(port: str, folder: Path, names: tuple[str, ...]) -> list[CounterFile]:

@@ -7,7 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from netlab.recording.sampler import CounterSampler, find_counters
+from netlab.recording.facts import write_ports
+from netlab.recording.sampler import CounterSampler, find_counters, find_speeds
 
 
 @pytest.fixture
@@ -21,6 +22,13 @@ def sysfs(tmp_path: Path) -> Path:
         "infiniband/mlx5_0/ports/1/counters/port_xmit_data": "300",
         "infiniband/mlx5_0/ports/2/counters/port_xmit_data": "N/A (no PMA)",
         "infiniband/mlx5_0/ports/1/hw_counters/packet_seq_err": "4",
+        "infiniband/mlx5_0/ports/1/rate": "400 Gb/sec (4X NDR)",
+        "net/eth0/operstate": "up",
+        "net/eth0/speed": "100000",
+        "net/eth0/device/vendor": "0x15b3",
+        "net/ifb0/statistics/rx_bytes": "0",
+        "net/ifb0/operstate": "down",
+        "net/veth1/speed": "10000",
     }
     for name, value in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -28,7 +36,7 @@ def sysfs(tmp_path: Path) -> Path:
     return root
 
 
-def test_loopback_is_left_out_and_second_ports_are_numbered(sysfs: Path) -> None:
+def test_loopback_and_what_is_down_are_left_out_and_second_ports_are_numbered(sysfs: Path) -> None:
     found = [(counter.port, counter.counter) for counter in find_counters(sysfs)]
     assert found == [
         ("eth0", "rx_bytes"),
@@ -36,6 +44,16 @@ def test_loopback_is_left_out_and_second_ports_are_numbered(sysfs: Path) -> None
         ("mlx5_0", "port_xmit_data"),
         ("mlx5_0", "packet_seq_err"),
         ("mlx5_0/2", "port_xmit_data"),
+    ]
+
+
+def test_speeds_are_those_of_hardware_only(sysfs: Path, tmp_path: Path) -> None:
+    assert find_speeds(sysfs) == {"eth0": 100.0, "mlx5_0": 400.0}
+    write_ports(tmp_path / "ports.csv", "h", find_speeds(sysfs))
+    assert (tmp_path / "ports.csv").read_text().split() == [
+        "device,port,speed_gbps,role,host,nic",
+        "h,eth0,100,hca,h,eth0",
+        "h,mlx5_0,400,hca,h,mlx5_0",
     ]
 
 
