@@ -169,7 +169,11 @@ def test_last_step_of_a_truncated_file_is_incomplete(tmp_path: Path) -> None:
 
 def test_damage_in_the_middle_of_a_file_costs_no_step(tmp_path: Path) -> None:
     trace = Trace(world=1).step(3, 0, 10).compute(1, 2).compute(3, 9).step(4, 10, 20).compute(11, 19)
-    result = _written(
-        tmp_path, trace, lambda text: text.replace('{"ph"', '{"schemaVersion": {"ph"', 4).replace('{"schemaVersion": {"ph"', '{"ph"', 3)
-    )
+
+    def spoil(text: str) -> str:
+        at = text.index('{"ph"', text.index("cudaLaunchKernel"))
+        return text[:at] + '{"schemaVersion": ' + text[at:]
+
+    result = _written(tmp_path, trace, spoil)
+    assert result.frames["trace_files"].select("complete", "truncated").row(0) == (False, False)
     assert result.facts.steps == [3, 4]
