@@ -27,7 +27,8 @@ def failure_page(verdict: Verdict, failure: str, notebook: Any) -> str:
     notebook
         The executed notebook as far as it came.
     """
-    style = (files("netlab.report") / "template" / "page.css").read_text("utf-8") + CARD_CSS
+    template = files("netlab.report") / "template"
+    style = "".join((template / name).read_text("utf-8") for name in ("page.css", "sections.css")) + CARD_CSS
     traceback = "\n".join(
         _ANSI.sub("", "\n".join(output.get("traceback", [])))
         for cell in notebook.cells

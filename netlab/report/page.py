@@ -24,6 +24,8 @@ _LEFT_OUT = {"parameters", "injected-parameters", "notebook-only"}
 _MARKDOWN = mistune.create_markdown(escape=True, plugins=["table"])
 _MISSING = re.compile(r'<(?:details|div) class="nl-missing"')
 _FOLDED = 3
+#: Style sheets that outputs bring for notebooks; the page has its own.
+_STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)
 _HEADING = re.compile(r"^(#{1,3}) +(.+?)\s*$")
 
 
@@ -54,7 +56,7 @@ def page_html(notebook: Any, title: str = "") -> str:
             version=netlab.__version__,
             title=title or heading,
             policy=_policy([text for text in (bundle, script) if text]),
-            style=_part("page.css") + CARD_CSS,
+            style=_part("page.css") + _part("sections.css") + CARD_CSS,
             entries=entries,
             blocks=blocks,
             charts=charts,
@@ -120,7 +122,8 @@ def _output(output: Any) -> dict[str, Any] | None:
         text = json.dumps(spec, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
         return {"kind": "chart", "anchor": name, "description": spec.get("description", "Chart"), "spec": text, "below": ""}
     if "text/html" in data:
-        return {"kind": "html", "html": data["text/html"]} if data["text/html"] else None
+        markup = _STYLE.sub("", data["text/html"])
+        return {"kind": "html", "html": markup} if markup else None
     if "image/png" in data:
         return {"kind": "image", "data": data["image/png"].strip(), "description": data.get("text/plain", "Picture")}
     if "text/plain" in data:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
 
 import polars as pl
 
@@ -25,8 +26,10 @@ _PACKAGES = ("netlab", "polars", "numpy", "numba", "altair", "vl-convert-python"
 
 
 def card(study: Study) -> Html:
-    """The verdict card."""
-    return Html(card_html(study.verdict), study.verdict.headline)
+    """The verdict card. It brings the style of all sections with it, for notebooks; a page has it already."""
+    template = files("netlab.report") / "template"
+    style = "".join((template / name).read_text("utf-8") for name in ("notebook.css", "sections.css"))
+    return Html(f"<style>{style}</style>{card_html(study.verdict)}", study.verdict.headline)
 
 
 def data_quality(study: Study) -> Html:

@@ -70,6 +70,11 @@ class FindingRow(msgspec.Struct, frozen=True, kw_only=True):
         """The document's row of a finding."""
         return cls(**{name: getattr(finding, name) for name in cls.__struct_fields__})
 
+    def _repr_html_(self) -> str:
+        from netlab.verdict.card import finding_html
+
+        return finding_html(self)
+
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The whole document. ``status`` is pass, warn, flagged or inconclusive; it is flagged exactly when ``flagged`` is true."""
@@ -118,6 +123,11 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     def from_json(cls, text: str | bytes) -> Verdict:
         """Read a stored verdict.json."""
         return msgspec.json.decode(text, type=cls)
+
+    def _repr_html_(self) -> str:
+        from netlab.verdict.card import card_html
+
+        return card_html(self)
 
     def __repr__(self) -> str:
         return f"<Verdict {self.status}: {self.headline}>"
