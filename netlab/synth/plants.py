@@ -25,7 +25,7 @@ PLANTS: Mapping[str, str] = {
     "lossy-link": "one NIC's cable corrupts packets now and then; its transfers stall on retransmission",
     "slow-receiver": "one host's NIC cannot take its packets now and then and pauses its switch",
     "oversubscribed": "leaf switches have an eighth of their host bandwidth as uplinks",
-    "socket-fallback": "NCCL found no RDMA device on one host and talks TCP",
+    "socket-fallback": "NCCL found no RDMA device and talks TCP",
     "old-nccl": "an old NCCL reaches a third of the bus bandwidth, with longer hops",
 }
 
@@ -146,7 +146,7 @@ def expectation(spec: Spec) -> Expectation:
             }
             return Expectation(cause="fabric", finding=codes[spec.plant], ports=_ports(spec), hosts=_hosts(spec))
         case "no-overlap" | "small-buckets":
-            return Expectation(cause="schedule", finding="NO_OVERLAP" if spec.plant == "no-overlap" else None)
+            return Expectation(cause="schedule", finding="NO_OVERLAP" if spec.plant == "no-overlap" else "SMALL_MESSAGES")
         case _:
             return Expectation(cause="none", finding=None)
 
