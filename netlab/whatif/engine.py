@@ -63,15 +63,9 @@ class Engine:
                 results[place] = self._result(draft, end, duration)
         return [results[place] for place in range(len(drafts))]
 
-    def floor(self, draft: Draft) -> Result:
-        """The draft with communication and codecs taking no time: what no network change can beat. Waiting for late ranks stays."""
-        free = _copy(draft)
-        free.latency_ns = np.minimum(free.latency_ns, 0.0)
-        free.byte_ns = np.minimum(free.byte_ns, 0.0)
-        free.lead_ns = free.lead_ns.copy()
-        free.lead_ns[draft.transfers.arrival] = 0.0
-        free.tail_ns = np.zeros(free.size)
-        return self.run([free])[0]
+    def floors(self, drafts: Sequence[Draft]) -> list[Result]:
+        """The drafts with communication and codecs taking no time: what no network change can beat. Waiting for late ranks stays."""
+        return self.run([_without_transfer(draft) for draft in drafts])
 
     def serial(self, draft: Draft) -> Result | None:
         """The draft with no communication beside compute on any rank; None where that order contradicts itself across ranks."""
@@ -130,15 +124,31 @@ class Engine:
         return end
 
 
+def _without_transfer(draft: Draft) -> Draft:
+    free = _copy(draft)
+    free.latency_ns = np.minimum(free.latency_ns, 0.0)
+    free.byte_ns = np.minimum(free.byte_ns, 0.0)
+    free.lead_ns = free.lead_ns.copy()
+    free.lead_ns[draft.transfers.arrival] = 0.0
+    free.tail_ns = np.zeros(free.size)
+    return free
+
+
 def _copy(draft: Draft) -> Draft:
     return replace(draft, lag_ns=draft.lag_ns.copy(), latency_ns=draft.latency_ns.copy(), byte_ns=draft.byte_ns.copy())
 
 
 def _one_after_another(setting: Setting) -> list[tuple[Ints, Ints]]:
-    """Edges that let each rank compute or communicate, never both, in the order of the measured starts."""
+    """Edges that let each rank compute or communicate, never both.
+
+    A collective's turn comes when its last member had arrived, which is one order for all ranks; compute's when it started.
+    """
     model, a = setting.model, setting.model.activities
     rows = np.flatnonzero((a.kind == COMPUTE) | (a.kind == COMMUNICATION))
-    rows = rows[np.lexsort((rows, a.end_ns[rows], a.start_ns[rows], a.part[rows]))]
+    turn_ns = (a.start_ns - model.graph.origin_ns).astype(float)
+    moving = model.release_node >= 0
+    turn_ns[moving] = model.graph.end_ns[model.release_node[moving]]
+    rows = rows[np.lexsort((rows, a.kind[rows] == COMMUNICATION, turn_ns[rows], a.part[rows]))]
     first = np.where(model.arrival_node >= 0, model.arrival_node, model.end_node)
     communication = a.kind[rows] == COMMUNICATION
     same = a.part[rows][1:] == a.part[rows][:-1]

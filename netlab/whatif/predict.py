@@ -172,14 +172,14 @@ class _Study:
             except Refusal as refusal:
                 drafts.append(refusal)
         living = [draft for draft in drafts if isinstance(draft, Draft)]
-        results = iter(self.engine.run(living))
+        replayed = zip(self.engine.run(living), self.engine.floors(living), strict=True)
         return [
-            self._answer(scenario, draft, next(results)) if isinstance(draft, Draft) else self._refused(scenario, draft)
+            self._answer(scenario, draft, *next(replayed)) if isinstance(draft, Draft) else self._refused(scenario, draft)
             for scenario, draft in zip(asked, drafts, strict=True)
         ]
 
     def _refused(self, scenario: Scenario, refusal: Refusal) -> Answer:
-        floor = self._mean(self.engine.floor(self.unchanged).borders.length_ns)
+        floor = self._mean(self.engine.floors([self.unchanged])[0].borders.length_ns)
         return Answer(
             name=scenario.name,
             changes=scenario.change_dicts(),
@@ -190,8 +190,7 @@ class _Study:
             inputs_missing=list(refusal.missing),
         )
 
-    def _answer(self, scenario: Scenario, draft: Draft, result: Result) -> Answer:
-        floor = self.engine.floor(draft)
+    def _answer(self, scenario: Scenario, draft: Draft, result: Result, floor: Result) -> Answer:
         floor_ms = self._mean(floor.borders.length_ns)
         shares: tuple[float | None, float | None, bool | None]
         if draft.bound is not None:

@@ -13,7 +13,7 @@ from netlab.synth import write_run
 from netlab.synth.plants import spec_for
 from netlab.synth.simulate import simulate
 from netlab.synth.truth import iteration_ms
-from netlab.whatif import Compression, Rates, Scenario, Straggler, Topology, what_if
+from netlab.whatif import Accumulation, Compression, Rates, Scenario, Straggler, Topology, what_if
 
 _HALF = Compression(ratio=2.0, codec_ms=0.0)
 
@@ -51,3 +51,12 @@ def test_answers_hit_the_simulated_truth(plant: str, recorded: bool, tmp_path: P
         errors.append(abs(answer.predicted_ms / truth - 1))
     assert statistics.median(errors) < 0.02
     assert max(errors) < 0.06
+
+
+def test_a_micro_batch_without_synchronisation_keeps_its_tensor_parallel_communication(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", "none", seed=1, steps=3, counters=False, layers=2)
+    run = open_run(tmp_path / "run", store=tmp_path / "store")
+    one = what_if(run, [Scenario(name="4", changes=(Accumulation(micro_batches=4),))], links=Rates(3600.0, 400.0))
+    measured, predicted = one.baseline.measured_ms or 0.0, one.scenarios[0].predicted_ms or 0.0
+    # The optimizer (6 ms) runs once; forward, backward and tensor-parallel waits run four times.
+    assert 4 * measured - 3 * 12 < predicted < 4 * measured - 3 * 6

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netlab.whatif.arrays import COMPUTE
-from netlab.whatif.changes.select import GRADIENT_OPS, require_split
+from netlab.whatif.changes.select import GRADIENT_OPS, require_split, select_groups
 from netlab.whatif.draft import Draft, Refusal, Setting
 from netlab.whatif.graph import NodeKind
 from netlab.whatif.places import Places, places
@@ -100,8 +100,8 @@ def _own_time(draft: Draft, nodes: Ints) -> float:
 def accumulate(draft: Draft, setting: Setting, change: Accumulation) -> None:
     """Run forward and backward ``micro_batches`` times per step and synchronise gradients once.
 
-    The extra micro-batches cost each rank its step without communication up to the end of the work that no gradient collective holds up;
-    they come before the first compute of the step.
+    The extra micro-batches cost each rank its step without data-parallel communication, up to the end of the work that no gradient
+    collective holds up (tensor-parallel communication stays in); they come before the first compute of the step.
     """
     if change.micro_batches == 1:
         draft.say("One micro-batch per synchronisation is what the run does.")
@@ -145,10 +145,11 @@ def _repeat_before(draft: Draft, setting: Setting, first: Ints, mark: Ints, extr
 def _micro_batch(draft: Draft, setting: Setting) -> tuple[NDArray[np.float64], Ints, Ints]:
     """Length of forward plus backward of each (rank, step), its first compute node, and the node of its mark."""
     model, a = setting.model, setting.model.activities
-    held = _held_up(setting)
+    shared, _ = select_groups(Draft.of(setting), setting, None)
+    held = _held_up(setting, shared)
     size = model.graph.size
     free = draft.duration_ns[:size].copy()
-    free[setting.transfers.node] = 0
+    free[setting.transfers.node[shared]] = 0
     end = replay(model.graph.pointer, model.graph.predecessor, draft.lag_ns[:size] + free)
     lengths, nodes, marks = [], [], []
     for part in np.unique(a.part):
@@ -173,11 +174,11 @@ def _micro_batch(draft: Draft, setting: Setting) -> tuple[NDArray[np.float64], I
     return length, np.array(nodes, np.int64), np.array(marks, np.int64)
 
 
-def _held_up(setting: Setting) -> Ints:
+def _held_up(setting: Setting, shared: NDArray[np.bool_]) -> Ints:
     """Latest step whose gradient collectives each node waits for, directly or not; -1 for none."""
     model, t = setting.model, setting.transfers
     own = np.full(model.graph.size, -1, np.int64)
-    gradient = np.isin(t.op.astype(str), GRADIENT_OPS)
+    gradient = shared & np.isin(t.op.astype(str), GRADIENT_OPS)
     own[t.node[gradient]] = model.activities.step[t.row[gradient]]
     label = own.tolist()
     bounds, before = model.graph.pointer.tolist(), model.graph.predecessor.tolist()
