@@ -350,3 +350,58 @@ def synth(
     write_run(folder, plant=plant, ranks=ranks, steps=steps, seed=seed)
     print(folder)
     return 0
+
+
+@app.command()
+def plan(
+    params: Annotated[float, typer.Option("--params", help="Parameters of the model, such as 70e9.")],
+    ranks: Annotated[int, typer.Option("--ranks", help="GPUs.")],
+    dtype: Annotated[str, typer.Option("--dtype", help="Element type of gradients on the wire: fp32, bf16, fp8, ...")] = "bf16",
+    step_seconds: Annotated[
+        float | None, typer.Option("--step-seconds", help="Time of one step (of one micro-step with --accumulation).")
+    ] = None,
+    accumulation: Annotated[int, typer.Option("--accumulation", help="Micro-steps between two synchronisations.")] = 1,
+    gpus_per_node: Annotated[int, typer.Option("--gpus-per-node")] = 8,
+    tensor: Annotated[int, typer.Option("--tensor", help="Tensor-parallel degree.")] = 1,
+    pipeline: Annotated[int, typer.Option("--pipeline", help="Pipeline stages.")] = 1,
+    expert: Annotated[int, typer.Option("--expert", help="Expert-parallel degree.")] = 1,
+    sequence_parallel: Annotated[int, typer.Option("--sequence-parallel", help="Ulysses degree.")] = 1,
+    sharded: Annotated[
+        bool, typer.Option("--sharded", help="Weights and gradients sharded over data-parallel ranks (FSDP, ZeRO-3).")
+    ] = False,
+    parameter_servers: Annotated[int, typer.Option("--parameter-servers", min=0)] = 0,
+    layers: Annotated[int | None, typer.Option("--layers")] = None,
+    hidden: Annotated[int | None, typer.Option("--hidden")] = None,
+    batch: Annotated[int | None, typer.Option("--batch", help="Samples of a micro-batch on a rank.")] = None,
+    sequence: Annotated[int | None, typer.Option("--sequence", help="Tokens of a sample.")] = None,
+    top_k: Annotated[int, typer.Option("--top-k", help="Experts per token.")] = 2,
+    intra_node_gbps: Annotated[float | None, typer.Option("--intra-node-gbps", help="Rate per GPU inside a host.")] = None,
+    inter_node_gbps: Annotated[float | None, typer.Option("--inter-node-gbps", help="Rate per GPU between hosts.")] = None,
+    oversubscription: Annotated[float, typer.Option("--oversubscription", help="Host over uplink bandwidth of a leaf.")] = 1.0,
+    threshold: ThresholdOption = None,
+    price_per_gpu_hour: Annotated[float | None, typer.Option("--price-per-gpu-hour")] = None,
+    json: JsonOption = None,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+) -> int:
+    """Traffic and bandwidth of a job that has not run yet, in closed form."""
+    from netlab.cli.terminal import print_plan
+    from netlab.units import parse_share
+    from netlab.whatif.plan import Job
+    from netlab.whatif.plan import plan as planned
+
+    limit = 0.25 if threshold is None else float(parse_share(threshold, "--threshold"))
+    document = planned(
+        Job(
+            params=params, ranks=ranks, dtype=dtype, step_seconds=step_seconds, accumulation=accumulation, gpus_per_node=gpus_per_node,
+            tensor=tensor, pipeline=pipeline, expert=expert, sequence_parallel=sequence_parallel, sharded=sharded,
+            parameter_servers=parameter_servers, layers=layers, hidden=hidden, batch=batch, sequence=sequence, top_k=top_k,
+            intra_node_gbps=intra_node_gbps, inter_node_gbps=inter_node_gbps, oversubscription=oversubscription, network_share=limit,
+            price_per_gpu_hour=price_per_gpu_hour,
+        )
+    )  # fmt: skip
+    if json is not None:
+        _write_json(document.json(), json)
+    if json != "-" and not quiet:
+        print_plan(document)
+    return 0

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from netlab.pipeline.ingest import Progress
     from netlab.verdict.model import Verdict
     from netlab.whatif import WhatIf
+    from netlab.whatif.plan import Plan
 
-__all__ = ["print_verdict", "print_what_if", "progress_bar", "say", "stdout_console"]
+__all__ = ["print_plan", "print_verdict", "print_what_if", "progress_bar", "say", "stdout_console"]
 
 _MARKS = {"pass": ("PASS", "green"), "warn": ("WARN", "yellow"), "flagged": ("FLAGGED", "red"), "inconclusive": ("INCONCLUSIVE", "cyan")}
 _MOST_ROWS = 16
@@ -136,3 +137,41 @@ def print_what_if(answers: WhatIf) -> None:
             row["name"], format_ms(row["predicted_ms"]), interval, speedup, format_percent(row["network_share"]), row["confidence"]
         )
     console.print(table)
+
+
+def print_plan(planned: Plan) -> None:
+    """Gradient traffic, rows per parallelism, and the all-reduce by algorithm."""
+    from rich.table import Table
+
+    from netlab.units import format_bytes, format_ms, format_percent
+
+    console = stdout_console()
+    console.print(
+        f"gradients {format_bytes(round(planned.gradient_bytes))}, {format_bytes(round(planned.gradient_bytes_per_rank))} on each rank"
+    )
+    if planned.gradient_gb_per_s is not None and planned.gradient_tbit_per_s is not None:
+        console.print(f"rate {planned.gradient_gb_per_s:.4g} GB/s = {planned.gradient_tbit_per_s:.4g} Tbit/s of gradients")
+    if planned.job.accumulation > 1:
+        console.print(f"accumulation cuts gradient traffic by {format_percent(planned.accumulation_saving_ratio)}")
+    if planned.required_gbps_per_gpu is not None:
+        limit = format_percent(planned.job.network_share)
+        hidden = planned.required_gbps_per_gpu_hidden or 0.0
+        console.print(
+            f"needs {planned.required_gbps_per_gpu:.4g} Gbit/s per GPU for a network share of {limit}, {hidden:.4g} if all of it is hidden"
+        )
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in ("parallelism", "operation", "group", "sent per rank and step", "GB/s", "formula"):
+        table.add_column(head, justify="right" if head in ("group", "GB/s") else "left")
+    for row in planned.traffic:
+        rate = "-" if row.gb_per_s_per_rank is None else f"{row.gb_per_s_per_rank:.4g}"
+        table.add_row(row.parallelism, row.op, str(row.group_size), format_bytes(round(row.sent_bytes_per_rank)), rate, row.formula)
+    console.print(table)
+    for time in planned.collectives:
+        low, high = time.time_ms
+        span = format_ms(low) if low == high else f"{format_ms(low)} to {format_ms(high)}"
+        share = "" if time.share_of_step is None else f", {format_percent(time.share_of_step[0])} of the step"
+        console.print(f"all-reduce by {time.algorithm}: {span}{share}")
+    if planned.cost_per_1000_steps is not None:
+        console.print(f"1000 steps cost {planned.cost_per_1000_steps:.4g}")
+    for text in planned.assumptions:
+        console.print(f"assumed: {text}", style="dim")

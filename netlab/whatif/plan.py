@@ -53,13 +53,18 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         return self.ranks // (self.tensor * self.pipeline * self.sequence_parallel)
 
     @property
+    def members_per_node(self) -> int:
+        """Members of one data-parallel group on a host; each brings its own NIC to a ring."""
+        return max(1, min(self.gpus_per_node // (self.tensor * self.sequence_parallel), self.data))
+
+    @property
     def element_bytes(self) -> int:
         """Bytes of one parameter's gradient."""
         return _DTYPES.get(self.dtype.lower()) or dtype_bytes(self.dtype) or 0
 
 
 class CollectiveTime(msgspec.Struct, frozen=True, kw_only=True):
-    """The gradient all-reduce by one algorithm. ``time_ms`` is [best, worst]: without and with every edge crossing the oversubscribed part."""
+    """The gradient all-reduce by one algorithm; ``time_ms`` is [best, worst]: no edge, or every edge, crosses the oversubscribed part."""
 
     algorithm: str
     time_ms: tuple[float, float]
@@ -80,7 +85,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     gradient_tbit_per_s: float | None
     accumulation_saving_ratio: float
     traffic: list[Traffic]
-    #: Rate per GPU and direction at which the exposed gradient all-reduce would take just the limit of the step, with nothing hidden.
+    #: Rate of each GPU's NIC and direction at which a ring over all of them takes just the limit of the step, with nothing hidden.
     required_gbps_per_gpu: float | None
     #: The same if all of it could be hidden behind the step.
     required_gbps_per_gpu_hidden: float | None
@@ -119,7 +124,8 @@ def plan(job: Job) -> Plan:
     mine = whole / (job.tensor * job.pipeline)
     between_s = None if job.step_seconds is None else job.step_seconds * job.accumulation
     rate = None if between_s is None else whole / between_s / 1e9
-    wire_bits = 8 * 2 * (job.data - 1) / job.data * mine
+    lanes = job.members_per_node if job.data > job.members_per_node else 1
+    wire_bits = 8 * 2 * (job.data - 1) / job.data * mine / lanes
     return Plan(
         job=job,
         gradient_bytes=whole,
@@ -165,7 +171,7 @@ def _collectives(job: Job, size: float, between_s: float | None) -> list[Collect
     """The gradient all-reduce of one data-parallel group by algorithm; none without link rates."""
     if job.inter_node_gbps is None or job.data < 2:
         return []
-    per_node = max(1, min(job.gpus_per_node // (job.tensor * job.sequence_parallel), job.data))
+    per_node = job.members_per_node
     hosts = math.ceil(job.data / per_node)
     intra = job.intra_node_gbps or job.inter_node_gbps
     ring_gbps = (

@@ -26,6 +26,11 @@ def test_eight_step_accumulation_cuts_traffic_by_seven_eighths() -> None:
     assert eight.required_gbps_per_gpu == pytest.approx(once.required_gbps_per_gpu / 8)
 
 
+def test_eight_nics_of_a_host_share_what_its_ring_sends() -> None:
+    planned = plan(Job(params=70e9, ranks=512, dtype="fp32", step_seconds=2.0))
+    assert planned.required_gbps_per_gpu == pytest.approx(2 * 511 / 512 * 280e9 * 8 / 8 / (0.25 * 2.0) / 1e9)
+
+
 def test_a_rank_of_a_ring_sends_its_data_almost_twice() -> None:
     (row,) = plan(Job(params=1e9, ranks=4, dtype="fp16")).traffic
     # Each of 2 (n - 1) = 6 steps sends a quarter of 2 GB.
