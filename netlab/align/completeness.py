@@ -31,9 +31,12 @@ def judge_steps(
     kept = _kept_launches(steps, events, launches, files)
     steps = steps.join(kept, on=_KEY, how="left", maintain_order="left")
     steps = steps.join(_touched(steps, events), on=_KEY, how="left", maintain_order="left")
-    steps = steps.join(files.select("file", "path", "truncated"), on="file", how="left", maintain_order="left")
+    steps = steps.join(files.select("file", "path", "truncated", "damaged"), on="file", how="left", maintain_order="left")
     best = pl.col("kept").max()
     lost = pl.col("kept") < _LEAST_KEPT * best
+    # Where bytes of the file are gone, each lost event counts; the step that kept most shows what a whole one is.
+    whole = pl.when(pl.len().over("file") > 1).then(pl.col("kept").max().over("file")).otherwise(1.0)
+    spoiled = pl.col("damaged") & (pl.col("kept") < whole)
     last = pl.col("step") == pl.col("step").last().over("rank", "window")
     selected = pl.lit(value=True)
     if options.steps is not None:
@@ -47,6 +50,8 @@ def judge_steps(
         .then(pl.lit("its mark has no end"))
         .when(pl.col("truncated") & last)
         .then(pl.lit("last step of a truncated file"))
+        .when(spoiled)
+        .then(pl.lit("damage of the file cost it device events"))
         .when(lost)
         .then(pl.lit("its launches have no device events"))
         .when(pl.col("touched").is_null())
@@ -57,7 +62,7 @@ def judge_steps(
     steps = steps.with_columns(why=why)
     _tell_lost_events(steps, issues)
     return steps.with_columns(complete=pl.col("why").is_null(), reason=pl.coalesce("why", "reason")).drop(
-        "why", "kept", "touched", "truncated"
+        "why", "kept", "touched", "truncated", "damaged"
     )
 
 

@@ -24,7 +24,7 @@ _RANK_IN_NAME = re.compile(r"rank[-_ ]?(\d+)", re.IGNORECASE)
 class Assembly:
     """Files put in their places."""
 
-    #: file, path, rank, window, truncated, device_event_count; sorted by file.
+    #: file, path, rank, window, truncated, damaged, device_event_count; sorted by file.
     files: pl.DataFrame
     world_size: int | None
     ranks: list[int]
@@ -93,6 +93,7 @@ def assemble_ranks(raw: Mapping[str, pl.DataFrame], options: AlignOptions) -> As
             "rank": [rank_of[_int(row["file"])] for row in rows],
             "window": [window_of[_int(row["file"])] for row in rows],
             "truncated": [not row["complete"] if row["truncated"] is None else row["truncated"] for row in rows],
+            "damaged": [not row["complete"] for row in rows],
             "device_event_count": [row["device_event_count"] for row in rows],
         },
         schema={
@@ -101,6 +102,7 @@ def assemble_ranks(raw: Mapping[str, pl.DataFrame], options: AlignOptions) -> As
             "rank": pl.Int32,
             "window": pl.Int32,
             "truncated": pl.Boolean,
+            "damaged": pl.Boolean,
             "device_event_count": pl.Int64,
         },
     )

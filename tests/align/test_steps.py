@@ -167,13 +167,18 @@ def test_last_step_of_a_truncated_file_is_incomplete(tmp_path: Path) -> None:
     assert result.facts.steps == [3]
 
 
+def _damaged(folder: Path, victim: str) -> Aligned:
+    trace = Trace(world=1).step(3, 0, 10).add("cpu_op", "aten::mm", 0, 1).kernel("victim_kernel", 1, 2).compute(3, 9)
+    trace.step(4, 10, 20).compute(11, 19)
+    return _written(folder, trace, lambda text: text.replace(f'"{victim}"', f'{{"{victim}', 1))
+
+
 def test_damage_in_the_middle_of_a_file_costs_no_step(tmp_path: Path) -> None:
-    trace = Trace(world=1).step(3, 0, 10).compute(1, 2).compute(3, 9).step(4, 10, 20).compute(11, 19)
-
-    def spoil(text: str) -> str:
-        at = text.index('{"ph"', text.index("cudaLaunchKernel"))
-        return text[:at] + '{"schemaVersion": ' + text[at:]
-
-    result = _written(tmp_path, trace, spoil)
+    result = _damaged(tmp_path, "aten::mm")
     assert result.frames["trace_files"].select("complete", "truncated").row(0) == (False, False)
     assert result.facts.steps == [3, 4]
+
+
+def test_damage_that_cost_a_kernel_makes_its_step_incomplete(tmp_path: Path) -> None:
+    rows = step_rows(_damaged(tmp_path, "victim_kernel"))
+    assert [(row[0], row[4]) for row in rows] == [(3, "damage of the file cost it device events"), (4, None)]
