@@ -10,7 +10,7 @@ from netlab.attribute.hangs import hangs
 from netlab.issues import Issue
 from netlab.schema.nccl_structure import RANK_PLACES
 
-__all__ = ["group_links", "hangs", "log_world_size", "nccl_issues", "rank_hosts", "rank_places"]
+__all__ = ["group_links", "hangs", "log_world_size", "logged_gbps", "nccl_issues", "rank_hosts", "rank_places"]
 
 #: A line rate or busbw that a transport cannot exceed is not told by a log; these names only order transports from fast to slow.
 _SLOWNESS = {"P2P": 0, "NVLS": 0, "SHM": 1, "COLLNET": 2, "NET": 3}
@@ -112,6 +112,30 @@ def group_links(communicators: pl.DataFrame, connections: pl.DataFrame) -> pl.Da
             networks[0][0] if networks else None, edges.height, gdr.mean() if len(gdr) else None,
         ))  # fmt: skip
     return pl.DataFrame(rows, schema=schema, orient="row").sort("group", "comm_id")
+
+
+def logged_gbps(connections: pl.DataFrame, nodes: pl.DataFrame, paths: pl.DataFrame) -> dict[str, float]:
+    """One-direction rate per GPU of each layer as NCCL's own topology gives it, in Gbit/s; a layer that it does not tell is absent.
+
+    Between hosts: the speeds of the NICs that a host uses, shared by the GPUs that send over them; the least of all hosts. Inside a host:
+    the NVLink bandwidth of the slowest pair of GPUs. Speeds are those of GRAPH lines or of a topology dump (``net`` elements).
+
+    >>> from netlab.schema.nccl import CONNECTIONS
+    >>> from netlab.schema.nccl_structure import TOPOLOGY_NODES, TOPOLOGY_PATHS
+    >>> logged_gbps(CONNECTIONS.empty(), TOPOLOGY_NODES.empty(), TOPOLOGY_PATHS.empty())
+    {}
+    """
+    rates = {}
+    speeds = nodes.filter(pl.col("kind") == "net")["speed_gbps"].drop_nulls()
+    sends = connections.filter((pl.col("transport") == "NET") & (pl.col("side") == "send") & pl.col("nic").is_not_null())
+    if len(speeds) and sends.height:
+        used = sends.group_by("host").agg(nics=pl.col("nic").n_unique(), gpus=pl.struct("comm_id", "src_rank").n_unique())
+        least = (used["nics"] / used["gpus"]).min()
+        rates["inter_node"] = float(speeds.min()) * min(float(least), 1.0)  # type: ignore[arg-type]
+    linked = paths.filter((pl.col("path") == "NVL") & (pl.col("to_kind") == "gpu"))["bandwidth_gb_per_s"].drop_nulls()
+    if len(linked):
+        rates["intra_node"] = float(linked.min()) * 8  # type: ignore[arg-type]
+    return rates
 
 
 def nccl_issues(communicators: pl.DataFrame, flight: pl.DataFrame, ranks: pl.DataFrame | None = None) -> list[Issue]:

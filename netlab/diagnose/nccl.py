@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import msgspec
 import polars as pl
 
 from netlab.diagnose import nccl_errors, nccl_hosts, nccl_network, nccl_progress, nccl_settings
 from netlab.diagnose.nccl_evidence import Evidence
 from netlab.findings import Finding
 from netlab.run import Run
+from netlab.units import NS_PER_MS
 
 __all__ = ["RULES", "nccl_findings"]
 
@@ -47,7 +49,29 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def nccl_findings(run: Run, hangs: pl.DataFrame | None = None) -> list[Finding]:
+#: What would go at most if the fault were gone: the layer whose exposed transfer it slows down, and the part of it. GPUDirect: 33 to
+#: 93 GB/s (NVIDIA/nccl issue 1412); sockets, shared NICs and host memory have no useful bound below all of it.
+_AT_MOST = {
+    "SOCKET_FALLBACK": ("inter_node", 1.0),
+    "GDR_DISABLED": ("inter_node", 1 - 33 / 93),
+    "SHARED_NIC": ("inter_node", 1.0),
+    "WRONG_HCA": ("inter_node", 1.0),
+    "PCIE_DISTANCE": ("inter_node", 1.0),
+    "P2P_DISABLED": ("intra_node", 1.0),
+    "NVLS_OFF": ("intra_node", 1 - 330 / 480),
+}
+
+
+def _with_time_lost(finding: Finding, breakdown: pl.DataFrame) -> Finding:
+    """An upper bound from the timeline: mean exposed transfer per step on the layer that the fault concerns."""
+    layer, part = _AT_MOST.get(finding.code, (None, 0.0))
+    if layer is None or breakdown.is_empty() or finding.severity == "info":
+        return finding
+    exposed = breakdown[f"exposed_transfer_{layer}_ns"].mean()
+    return finding if not isinstance(exposed, float) else msgspec.structs.replace(finding, time_lost_ms=exposed * part / NS_PER_MS)
+
+
+def nccl_findings(run: Run, hangs: pl.DataFrame | None = None, breakdown: pl.DataFrame | None = None) -> list[Finding]:
     """All findings that the run's NCCL tables support, in the order of the rules.
 
     Parameters
@@ -56,6 +80,8 @@ def nccl_findings(run: Run, hangs: pl.DataFrame | None = None) -> list[Finding]:
         Reads communicators, connections, nccl_events, flight, profiler_events, topology and, where there are traces, ranks and collectives.
     hangs
         ``HANGS`` (see ``netlab.attribute.nccl.hangs``); the run's own table if not given.
+    breakdown
+        ``BREAKDOWN`` of the pooled steps, where there are traces: bounds the time that a fault costs. The run's own table if not given.
 
     Examples
     --------
@@ -64,4 +90,5 @@ def nccl_findings(run: Run, hangs: pl.DataFrame | None = None) -> list[Finding]:
     []
     """
     evidence = Evidence.of(run, hangs)
-    return [found for rule in RULES for found in rule(evidence)]
+    steps = run.frame("breakdown") if breakdown is None else breakdown
+    return [_with_time_lost(found, steps) for rule in RULES for found in rule(evidence)]

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from netlab.attribute import Attribution, attribution, input_marks
+from netlab.attribute.nccl import logged_gbps
 from netlab.config import Settings
 from netlab.diagnose import judge
 from netlab.diagnose.links import link_findings
@@ -70,7 +71,11 @@ def analyse_run(run: Run, threshold: Fraction) -> Analysis:
 
 def _figures(run: Run, threshold: Fraction) -> Attribution:
     links = run.manifest.config.links
-    declared = {"intra_node": links.intra_node_gbps, "inter_node": links.inter_node_gbps}
+    logged = logged_gbps(run.frame("connections"), run.frame("topology_nodes"), run.frame("topology_paths"))
+    declared = {
+        "intra_node": links.intra_node_gbps or logged.get("intra_node"),
+        "inter_node": links.inter_node_gbps or logged.get("inter_node"),
+    }
     return attribution(
         {table.name: run.frame(table.name) for table in TIMELINE_TABLES},
         threshold=threshold,
@@ -82,7 +87,7 @@ def _figures(run: Run, threshold: Fraction) -> Attribution:
 
 
 def _judgement(run: Run, figures: Attribution, localisation: Localisation) -> Judgement:
-    evidence = [*nccl_findings(run), *link_findings(run, run.manifest.config.limits, localisation)]
+    evidence = [*nccl_findings(run, breakdown=figures.breakdown), *link_findings(run, run.manifest.config.limits, localisation)]
     concluded = judge(figures, run.facts, evidence)
     return Judgement(
         status=concluded.status,

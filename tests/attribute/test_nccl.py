@@ -6,10 +6,10 @@ from pathlib import Path
 
 import polars as pl
 
-from netlab.attribute.nccl import group_links, hangs, log_world_size, nccl_issues, rank_hosts, rank_places
+from netlab.attribute.nccl import group_links, hangs, log_world_size, logged_gbps, nccl_issues, rank_hosts, rank_places
 from netlab.attribute.nccl_repeats import without_repeats
 from netlab.schema.nccl import COMMUNICATORS, FLIGHT, NCCL_EVENTS
-from tests.nccl_text import dump, entry, healthy, init, read_log, run_of, write_dumps
+from tests.nccl_text import dump, entry, healthy, init, read_log, record, run_of, write_dumps
 
 CALL = "sendbuff 0x1 recvbuff 0x2 count 8 datatype 7 op 0 root 0 comm 0x55000000{:04x} [nranks=8] stream 0x3"
 
@@ -87,3 +87,17 @@ def test_dumps_of_two_runs_are_told_apart(tmp_path: Path) -> None:
     second = second.with_columns(source=pl.lit("other"))
     codes = [issue.code for issue in nccl_issues(COMMUNICATORS.empty(), pl.concat([first, second]))]
     assert "DUPLICATE_RANK" in codes
+
+
+def test_rates_of_links_come_from_the_topology_that_nccl_prints(tmp_path: Path) -> None:
+    lines = healthy()
+    graph = [
+        "CPU/0-0 (1/1/4)",
+        "+ NET[50.0] - NET/0-0 (0/a088c20003a1e8fc/1/50.000000)",
+        "GPU/0-1b000 :GPU/0-2b000 (2/370.8/NVL) NET/0-0 (3/48.0/PIX)",
+    ]
+    for nic in (1, 2, 3):
+        lines = [line.replace(f"NET/IB/{nic}/", f"NET/IB/{nic // 2 * 2}/") if line.startswith("nodeb") else line for line in lines]
+    tables, _ = read_log(tmp_path, [*lines, *(record("nodea", 0, text) for text in graph)])
+    rates = logged_gbps(tables["connections"], tables["topology_nodes"], tables["topology_paths"])
+    assert rates == {"inter_node": 200.0, "intra_node": 370.8 * 8}

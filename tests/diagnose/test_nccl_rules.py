@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+from netlab.diagnose.nccl import nccl_findings
 from netlab.findings import FINDING_CODES
-from tests.nccl_text import FOUR_NICS, findings, healthy, init, one, record
+from tests.nccl_text import FOUR_NICS, findings, healthy, init, one, record, run_of
 
 EIGHT = " ".join(f"[{i}]mlx5_{i}:1/IB" for i in range(4))
 
@@ -232,6 +234,15 @@ def test_slow_initialisation_names_the_host_whose_own_part_is_long(tmp_path: Pat
             text = f"Init timings - ncclCommInitRank: rank {rank} nranks 8 total 61.00 ({rest})"
             lines.append(record(host, rank, text))
     assert one(findings(tmp_path, lines), "SLOW_INIT").subject.hosts == ["nodeb"]
+
+
+def test_the_time_lost_is_bounded_by_the_exposed_transfer_of_the_layer(tmp_path: Path) -> None:
+    path = tmp_path / "nccl.log"
+    path.write_text("\n".join(line.removesuffix("/GDRDMA") for line in healthy()))
+    exposed = pl.DataFrame({"exposed_transfer_inter_node_ns": [10_000_000, 20_000_000], "exposed_transfer_intra_node_ns": [0, 0]})
+    found = one(nccl_findings(run_of(path), breakdown=exposed), "GDR_DISABLED")
+    assert found.time_lost_ms == pytest.approx(15 * 60 / 93)
+    assert one(nccl_findings(run_of(path)), "GDR_DISABLED").time_lost_ms is None
 
 
 def test_every_code_is_declared() -> None:
