@@ -10,13 +10,15 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from netlab.attribute.arrivals import group_list
 from netlab.attribute.stretches import CLASSES, members_since, stretch_starts
 from netlab.intervals import Int64s
 
 __all__ = ["delayed_activities", "delays", "input_marks"]
 
-#: A sender's compute before a message is normal (the pipeline's schedule) up to this multiple of its median before such messages.
-NORMAL_COMPUTE, NORMAL_SAMPLES = 1.5, 4
+#: A sender's compute before a message is normal (the pipeline's schedule) unless its compute of a step exceeds that of the other ranks of
+#: its stage by the first factor, or its compute before the message the median before messages of this pair by the second.
+NORMAL_FOR_STAGE, NORMAL_FOR_ITSELF, NORMAL_SAMPLES = 1.2, 1.5, 4
 
 #: Marks of the host under which a training loop waits for its data; PyTorch writes the first by itself (torch/utils/data/dataloader.py).
 INPUT_MARK = r"(?i)enumerate\(DataLoader\)|data[ _]?load|(load|get|next|fetch)_batch"
@@ -110,7 +112,7 @@ def delays(
     late = late.join(beyond, on="instance", how="left", maintain_order="left")
     late = late.hstack(_by_difference(late, members_since(late, collectives, activities, inputs)))
     late = late.with_columns(message=pl.col("instance").is_in(p2p["instance"].implode()))
-    late = late.with_columns(normal=_normal(late))
+    late = late.with_columns(normal=_normal(late, found["group"].unique().to_list(), activities))
     return _follow(late, collectives, exposed)
 
 
@@ -143,13 +145,43 @@ def _by_difference(late: pl.DataFrame, spent: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame({"delayed_by": pl.Series(found, dtype=pl.String), "own_compute": own["compute"]})
 
 
-def _normal(late: pl.DataFrame) -> pl.Series:
-    """Whether the compute of a message's last member is what it usually is before messages of this pair."""
-    usual = late.select(
-        median=pl.col("own_compute").median().over("group", "late_rank", "message"),
-        samples=pl.len().over("group", "late_rank", "message"),
+def _normal(late: pl.DataFrame, groups: list[str], activities: pl.DataFrame) -> pl.Series:
+    """Whether the compute of a message's last member is normal: as that of its stage, and as it usually is before messages of its pair."""
+    messages = late.filter("message")
+    if not messages.height:
+        return pl.repeat(True, late.height, eager=True)
+    peers = _stage_peers(set(messages["group"].to_list()), groups)
+    work = (
+        activities.filter(pl.col("kind") == "compute")
+        .group_by("rank", "window", "step")
+        .agg(time=(pl.col("end_ns") - pl.col("start_ns")).sum())
     )
-    return (late["own_compute"] <= NORMAL_COMPUTE * usual["median"]) | (usual["samples"] <= NORMAL_SAMPLES)
+    usual: dict[int, float] = dict(work.group_by("rank").agg(pl.col("time").median()).iter_rows())
+    slow = []
+    for rank in peers.keys() & usual.keys():
+        others = [usual[peer] for peer in peers[rank] if peer in usual]
+        if others and usual[rank] > NORMAL_FOR_STAGE * float(np.median(others)):
+            slow.append(rank)
+    pair = ("group", "late_rank", "message")
+    above = (pl.col("own_compute") > NORMAL_FOR_ITSELF * pl.col("own_compute").median().over(pair)) & (pl.len().over(pair) > NORMAL_SAMPLES)
+    return late.select(~(above | pl.col("late_rank").is_in(slow))).to_series()
+
+
+def _stage_peers(messages: set[str], groups: list[str]) -> dict[int, set[int]]:
+    """Ranks of the same pipeline stage: those that share a group with a rank in which it has no partner of messages."""
+    partners: dict[int, set[int]] = {}
+    for group in messages:
+        members = group_list(group)
+        for rank in members:
+            partners.setdefault(rank, set()).update(members)
+    peers: dict[int, set[int]] = {rank: set() for rank in partners}
+    for group in groups:
+        if group not in messages:
+            ranks = set(group_list(group))
+            for rank in ranks & partners.keys():
+                if not (partners[rank] - {rank}) & ranks:
+                    peers[rank] |= ranks - {rank}
+    return peers
 
 
 def _follow(late: pl.DataFrame, collectives: pl.DataFrame, exposed: pl.DataFrame) -> pl.DataFrame:

@@ -149,7 +149,7 @@ def mostly_waiting(timeline: Timeline) -> list[Finding]:
     cause, limit = wait_cause(timeline), format_percent(float(timeline.threshold)).replace(".0 %", " %")
     waiting = int(timeline.pooled["exposed_wait_ns"].sum()) > int(timeline.pooled["exposed_transfer_ns"].sum())
     main = main_waits(waits, cause)
-    ranks = blamed_ranks(main)
+    ranks = blamed_ranks(main) if cause != "schedule" else []
     culprit = culprit_group(main) if cause in ("fabric", "intra_node") else None
     comm, network = percent(totals["comm_share"]), percent(totals["network_share"])
     if not waiting:

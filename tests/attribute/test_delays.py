@@ -145,6 +145,22 @@ def test_a_sender_that_computes_longer_than_it_does_is_a_straggler() -> None:
     assert [_cause(figures, number)["cause"] for number in numbers] == ["schedule"] * 6 + ["straggler"]
 
 
+def test_a_sender_slower_than_its_stage_is_a_straggler_though_it_always_is() -> None:
+    """Ranks 0 and 2 are the first stage of two replicas, 1 and 3 the second; rank 2 takes 16 where rank 0 takes 10."""
+    made = Timelines(["a", "b", "c", "d"])
+    made.step(1, 0, 40)
+    numbers = []
+    for first, length in ((0, 10), (2, 16)):
+        made.kernel(first, 0, length)
+        numbers.append(made.message(first, first + 1, length, 0, length + 1))
+        made.kernel(first + 1, length + 1, length + 11)
+    made.collective({0: 11, 2: 17}, 19, name="dp")
+    made.collective({1: 21, 3: 27}, 29, name="dp")
+    figures = made.figures()
+    assert [_cause(figures, number)["cause"] for number in numbers] == ["schedule", "straggler"]
+    assert figures.delays["root_rank"].to_list() == [0, 2, 2, 2]
+
+
 def test_compute_that_runs_through_a_collective_carries_a_lead_past_it() -> None:
     """Rank 0 of the data-parallel pair runs ahead under its waiting buckets; rank 1 is held up by its tensor-parallel peer 2 throughout."""
     made = Timelines(["a", "a", "a"])
