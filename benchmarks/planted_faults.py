@@ -39,8 +39,9 @@ def _problems(truth: Truth, verdict: Verdict) -> list[str]:
             problems.append(f"no finding {truth.finding}")
         problems += _subject_problems(truth, named)
     accused = {f"{link.device}/{link.port}" for link in verdict.links if link.localised == "localised"}
-    if truth.plant == "none" and accused:
-        problems.append(f"accuses {', '.join(sorted(accused))}")
+    guilty = set(truth.subject["ports"]) if truth.plant == "lossy-link" else set()
+    if accused != guilty:
+        problems.append(f"localised {sorted(accused)}, expected {sorted(guilty)}")
     return problems
 
 

@@ -17,7 +17,7 @@ __all__ = ["LINK_PLANTS", "PLANTS", "Expectation", "expectation", "spec_for"]
 
 PLANTS: Mapping[str, str] = {
     "none": "nothing is wrong",
-    "straggler": "one rank computes 45 % slower",
+    "straggler": "one rank computes 60 % slower",
     "slow-pair": "the NICs of one pair of ranks run at a fifth of their speed, so one data-parallel group is slow",
     "slow-fabric": "every NIC runs at an eighth of its speed",
     "no-overlap": "gradients are averaged only after the whole backward",
@@ -97,7 +97,7 @@ def _faults(healthy: Spec) -> dict[str, Any]:
     victim = int(np.random.default_rng([healthy.seed, 7]).integers(healthy.ranks))
     match healthy.plant:
         case "straggler":
-            return {"straggler": victim, "straggler_factor": 1.45}
+            return {"straggler": victim, "straggler_factor": 1.6}
         case "slow-pair":
             group = next(group for group in healthy.groups_of("dp") if victim in group.ranks)
             return {"slow_group": group.ranks, "slow_group_factor": 5.0}
