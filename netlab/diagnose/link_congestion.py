@@ -110,7 +110,9 @@ def _pause_finding(
             f"The walk along received pause frames ends at {place}, which is not stopped by anyone itself: its buffers fill because more "
             "traffic comes in than its outgoing links carry."
         )
-        subject, cause = Subject(ports=ports), "none"
+        # The place of congestion, where it counts what it pauses; else those that it stops.
+        own = [name_of(port) for port in sorted(paused.tx) if port[0] == name]
+        subject, cause = Subject(ports=own or ports), "none"
         action = (
             "Look at utilisation, ECN marks and queue watermarks of that device's outgoing ports; spread flows or slow the senders (DCQCN)."
         )
@@ -182,26 +184,36 @@ def _watchdog(run: Run) -> dict[Port, tuple[int, int]]:
 
 
 def ecn_findings(facts: LinkFacts, limits: LinkThresholds = LINK_THRESHOLDS) -> list[Finding]:
-    """ECN_MARKING: ports that mark (or NICs that receive) more than 1 % of packets with congestion experienced."""
-    found = []
+    """ECN_MARKING: per device, the ports that mark (or NICs that receive) more than 1 % of packets with congestion experienced."""
+    marked: dict[str, list[dict[str, Any]]] = {}
     for row in facts.links:
-        ratio = row["ecn_ratio"]
-        if ratio is None or ratio <= limits.ecn_ratio.value:
-            continue
-        name = f"{row['device']}/{row['port']}"
-        host = facts.host_behind(row["device"], row["port"]) == row["device"]
+        if row["ecn_ratio"] is not None and row["ecn_ratio"] > limits.ecn_ratio.value:
+            marked.setdefault(row["device"], []).append(row)
+    found = []
+    for device, rows in sorted(marked.items()):
+        names = sorted({f"{device}/{row['port']}" for row in rows})
+        listed = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+        worst = max(row["ecn_ratio"] for row in rows)
+        host = facts.host_behind(device, rows[0]["port"]) == device
         where = "on the way to" if host else "in the queues of"
         found.append(
             Finding(
                 code="ECN_MARKING",
-                title=f"{100 * ratio:.3g} % of packets are marked for congestion {where} {name}",
+                title=f"{100 * worst:.3g} % of packets are marked for congestion {where} {listed}",
                 detail=(
-                    f"ECN marks make the senders slow down. A ratio of {ratio:.3g} in {facts.window_s:g} s, limit "
-                    f"{limits.ecn_ratio.value:g}: queues "
-                    f"{where} {name} stand above their marking threshold for much of the time."
+                    f"ECN marks make the senders slow down. A ratio of up to {worst:.3g} in {facts.window_s:g} s, limit "
+                    f"{limits.ecn_ratio.value:g}: queues {where} {listed} stand above their marking threshold for much of the time."
                 ),
-                subject=Subject(ports=[name]),
-                evidence=[{"port": name, "direction": row["direction"], "ecn_ratio": ratio, "utilization_mean": row["utilization_mean"]}],
+                subject=Subject(ports=names),
+                evidence=[
+                    {
+                        "port": f"{device}/{row['port']}",
+                        "direction": row["direction"],
+                        "ecn_ratio": row["ecn_ratio"],
+                        "utilization_mean": row["utilization_mean"],
+                    }
+                    for row in rows
+                ],
                 action="See which senders meet there (incast) and whether its load is spread; then check Kmin and Kmax of the queue.",
                 source=limits.ecn_ratio.source,
             )

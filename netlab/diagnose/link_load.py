@@ -153,35 +153,28 @@ def headroom_findings(facts: LinkFacts, limits: Limits) -> list[Finding]:
 
 def oversubscription_findings(facts: LinkFacts, limits: Limits) -> list[Finding]:
     """OVERSUBSCRIBED: all uplinks of a switch are full in one direction while none of its host ports is."""
-    found = []
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in facts.links:
         if row["role"] == "up" and row["utilization_mean"] is not None:
             groups.setdefault((row["device"], row["direction"]), []).append(row)
+    full: dict[str, list[dict[str, Any]]] = {}
     for (device, direction), uplinks in sorted(groups.items()):
-        below = [
-            row
-            for row in facts.links
-            if row["device"] == device and row["role"] in ("host", "down") and row["utilization_mean"] is not None
-        ]
-        busy = all(
-            (_mean(row) or 0) > limits.link_mean[1] + _TINY or (row["utilization_peak"] or 0) >= limits.link_peak - _TINY for row in uplinks
-        )
-        if not busy or not below or any((row["utilization_peak"] or 0) >= limits.link_peak - _TINY for row in below):
-            continue
-        names = sorted(_name(row) for row in uplinks)
-        up, down = (
-            sum(row["speed_gbps"] for row in uplinks),
-            sum(row["speed_gbps"] for row in below if row["direction"] == below[0]["direction"]),
-        )
+        below = _below(facts, device, direction)
+        if all(_full(row, limits) for row in uplinks) and below and not any(_full(row, limits) for row in below):
+            full.setdefault(device, []).extend(uplinks)
+    found = []
+    for device, uplinks in full.items():
+        below = _below(facts, device, uplinks[0]["direction"])
+        names = sorted({_name(row) for row in uplinks})
+        speeds = {_name(row): row["speed_gbps"] or 0.0 for row in uplinks}
+        up, down = sum(speeds.values()), sum(row["speed_gbps"] or 0.0 for row in below)
+        ways = " and ".join(sorted({row["direction"] for row in uplinks}))
+        ratio = f" The host ports below have {down:g} Gbit/s, the uplinks {up:g}: {down / up:.3g} to 1." if up and down else ""
         found.append(
             Finding(
                 code="OVERSUBSCRIBED",
-                title=f"All {len(uplinks)} uplinks of {device} are full while its host ports are not",
-                detail=(
-                    f"{direction} of {_listed(names)}: {100 * min(_mean(row) or 0 for row in uplinks):.3g} % or more in the "
-                    f"mean. The host ports below have {down:g} Gbit/s, the uplinks {up:g}: {down / up:.3g} to 1."
-                ),
+                title=f"All {len(names)} uplinks of {device} are full while its host ports are not",
+                detail=f"{ways} of {_listed(names)}: {100 * min(_mean(row) or 0 for row in uplinks):.3g} % or more in the mean.{ratio}",
                 subject=Subject(ports=names),
                 evidence=[_evidence(row) for row in [*uplinks, *below]],
                 action="Place ranks that talk most under one leaf (rank order, rail-aligned groups), or add uplinks.",
@@ -189,6 +182,20 @@ def oversubscription_findings(facts: LinkFacts, limits: Limits) -> list[Finding]
             )
         )
     return found
+
+
+def _below(facts: LinkFacts, device: str, direction: str) -> list[dict[str, Any]]:
+    """A switch's host ports in the direction in which they carry what its uplinks carry in theirs; in any, where that is not counted."""
+    rows = [
+        row for row in facts.links if row["device"] == device and row["role"] in ("host", "down") and row["utilization_mean"] is not None
+    ]
+    way = {"tx": "rx", "rx": "tx"}.get(direction)
+    return [row for row in rows if row["direction"] == way] or rows
+
+
+def _full(row: dict[str, Any], limits: Limits) -> bool:
+    """Whether a link is above the band of the mean or not below the limit of the peak."""
+    return (_mean(row) or 0) > limits.link_mean[1] + _TINY or (row["utilization_peak"] or 0) >= limits.link_peak - _TINY
 
 
 def imbalance(loads: list[float]) -> dict[str, float]:

@@ -210,7 +210,10 @@ def _paths(run: Run) -> dict[tuple[str, str], bool] | None:
 
 
 def _blamed_ranks(run: Run) -> set[int]:
-    """Ranks for which the others waited: those that make up half of the waiting, if waiting is a fifth of communication or more."""
+    """Ranks for which the others waited: whoever caused at least half as much waiting as the worst, if waiting is a fifth of communication.
+
+    A stalled transfer makes both its ends late, and the neighbours of either wait for their own, so the two come out alike.
+    """
     rows = run.frame("collectives").filter(pl.col("wait_ns").is_not_null())
     if rows.is_empty():
         return set()
@@ -218,9 +221,8 @@ def _blamed_ranks(run: Run) -> set[int]:
     if waited < 0.2 * (waited + moved):
         return set()
     last = rows.sort("start_ns").group_by("instance").agg(pl.col("rank").last(), pl.col("wait_ns").sum())
-    caused = last.group_by("rank").agg(pl.col("wait_ns").sum()).sort("wait_ns", "rank", descending=[True, False])
-    shares = caused["wait_ns"].cum_sum().shift(1, fill_value=0) / max(waited, 1.0)
-    return set(caused.filter(shares < 0.5)["rank"].to_list())
+    caused = last.group_by("rank").agg(pl.col("wait_ns").sum())
+    return set(caused.filter(pl.col("wait_ns") >= 0.5 * pl.col("wait_ns").max())["rank"].to_list())
 
 
 def _verdict(

@@ -139,13 +139,13 @@ class PlainCsv:
         issues: list[Issue] = []
         times = time_column(long["time"])
         _check_units(times, source)
-        bad = times["ts_ns"].is_null()
+        bad = times["ts_ns"].is_null() | long["raw_name"].is_null()
         if bad.any():
             first = int(long["line"][int(bad.arg_max() or 0)])
-            shown = str(long["time"][int(bad.arg_max() or 0)])[:40]
+            count = long.filter(bad)["line"].n_unique()
             message = (
-                f"{source} line {first}: {shown!r} is no time; {int(long.filter(bad)['line'].n_unique())} such lines were "
-                "left out. Write ISO 8601 with a zone, or Unix time."
+                f"{source} line {first}: it has no readable time, or no counter; {count} such lines were left out. "
+                "Write ISO 8601 with a zone, or Unix time."
             )
             issues.append(Issue(code="UNREADABLE_LINE", source=source, line=first, message=message))
         naive = times["naive"]
@@ -215,7 +215,7 @@ def _long(table: pl.DataFrame, cells: list[str], roles: list[str | None], path: 
         *[f"c{index}" for index, role in enumerate(roles) if role is None],
     )
     if "counter" in place and "value" in place:
-        return base.filter(pl.col("raw_name").is_not_null() & (pl.col("raw_name") != ""))
+        return base.with_columns(pl.col("raw_name").replace("", None))
     wanted = set(_counters_of(cells, roles))
     columns = {f"c{index}": cell for index, cell in enumerate(cells) if roles[index] is None and cell in wanted}
     identity = ["line", "time", "device", "port", "queue", "direction"]
