@@ -111,6 +111,9 @@ def align(raw: Mapping[str, pl.DataFrame], options: AlignOptions | None = None) 
     }
     tables = {table.name: table for table in (RANKS, GROUPS, CLOCKS, STEPS, ACTIVITIES, COLLECTIVES, P2P)}
     frames = {name: tables[name].validate(frame) for name, frame in frames.items()}
+    if steps.is_empty() and options.ranks is not None:
+        # Without steps there is nothing to mark as not selected: the other ranks' timelines are left out.
+        frames["activities"] = frames["activities"].filter(pl.col("rank").is_in(sorted(options.ranks)))
     frames["trace_files"] = _settled_files(raw["trace_files"], assembly)
     facts = RunFacts(
         name=options.run_name,

@@ -78,7 +78,7 @@ def measure_clocks(matched: pl.DataFrame, ranks: list[int], hosts: Mapping[int, 
         },
         orient="row",
     )
-    _tell_skew(table, issues)
+    _tell(table, issues)
     return Clocks(table, origin, aligned=all(name in found and found[name].connected for name in domains.values()))
 
 
@@ -257,7 +257,7 @@ def _errors(ends: pl.DataFrame, offset: list[float], drift: list[float] | None, 
     }
 
 
-def _tell_skew(table: pl.DataFrame, issues: list[Issue]) -> None:
+def _tell(table: pl.DataFrame, issues: list[Issue]) -> None:
     skewed = table.filter((pl.col("offset_ns").abs() > SKEW_NS) & (pl.col("offset_ns").abs() > pl.col("error_ns").fill_null(0)))
     for domain, offset in skewed.select("domain", "offset_ns").unique().sort("domain").iter_rows():
         side = "ahead of" if offset > 0 else "behind"
@@ -266,3 +266,10 @@ def _tell_skew(table: pl.DataFrame, issues: list[Issue]) -> None:
             "it was corrected."
         )
         issues.append(Issue(code="CLOCK_SKEW", message=text))
+    unchecked = table.filter(pl.col("error_ns").is_null())["domain"].unique(maintain_order=True)
+    if table["domain"].n_unique() > 1 and len(unchecked):
+        text = (
+            f"How well the clocks of {len(unchecked)} domain(s) agree is not known (first: {unchecked[0]}): fewer than {_LEAST_SAMPLES} "
+            "synchronising collectives are shared with others. Waits carry no allowance for it; record more steps."
+        )
+        issues.append(Issue(code="CLOCK_UNCHECKED", message=text, severity="info"))

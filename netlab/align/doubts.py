@@ -69,7 +69,8 @@ def _tell_unclassified(events: pl.DataFrame, files: pl.DataFrame, issues: list[I
         compute=(pl.col("kind") == "compute").all(),
     )
     lane = ["file", "device"]
-    main = pl.col("count") == pl.col("count").max().over(lane)
+    order = [pl.col("names"), pl.col("count"), -pl.col("stream")]
+    main = pl.col("stream") == pl.col("stream").sort_by(*order, descending=True).first().over(lane)
     found = streams.filter((pl.col("names") == 1) & pl.col("compute") & (pl.col("longest") >= _LONG_KERNEL_NS) & ~main)
     found = found.filter(~pl.col("name").str.contains(_SAYS_COMPUTE))
     for path, stream, name, longest in (

@@ -21,7 +21,7 @@ def fill_from_calls(events: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     The call is found by external id, else as the one that encloses the kernel's launch on its thread, else, where a file has exactly as
     many unused calls as kernels left and their operations agree, in order of launch.
     """
-    known = calls.filter(pl.col("collective").is_not_null()).with_row_index("call")
+    known = _working_calls(calls).with_row_index("call")
     bare = events.filter(pl.col("collective").is_null())
     if known.is_empty() or bare.is_empty():
         return events
@@ -35,6 +35,14 @@ def fill_from_calls(events: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     fill = found.join(known.select("call", *METADATA), on="call").drop("call")
     joined = events.join(fill, on=_EVENT, how="left", suffix="_call")
     return joined.with_columns(pl.coalesce(name, f"{name}_call").alias(name) for name in METADATA).drop(f"{name}_call" for name in METADATA)
+
+
+def _working_calls(calls: pl.DataFrame) -> pl.DataFrame:
+    """Calls that launch work; the host records ``wait`` and ``init`` in the same way."""
+    names = [
+        name for name in calls["collective"].unique().drop_nulls() if operation_of_name(name) != "unknown" or "coalesc" in name.lower()
+    ]
+    return calls.filter(pl.col("collective").is_in(sorted(names)))
 
 
 def batched_messages(events: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:

@@ -142,3 +142,9 @@ def test_five_milliseconds_on_one_rank_of_the_real_run_are_recovered(shared_data
         assert int((both[column] - both[f"{column}_after"]).abs().max()) <= error  # type: ignore[arg-type]
     assert "CLOCK_SKEW" in codes(after)
     assert "CLOCK_SKEW" not in codes(before)
+
+
+def test_an_unknown_error_is_said(tmp_path: Path) -> None:
+    assert "CLOCK_UNCHECKED" in codes(align_traces(tmp_path, *_pair(0, count=2)))
+    assert "CLOCK_UNCHECKED" not in codes(align_traces(tmp_path, *_pair(0, count=3)))
+    assert "CLOCK_UNCHECKED" not in codes(align_traces(tmp_path, *_pair(0, count=1, hosts=("a", "a"))))

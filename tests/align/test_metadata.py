@@ -155,3 +155,8 @@ def test_real_metadata_gives_the_published_sizes(shared_data: Path) -> None:
     found = result.frames["collectives"].group_by("op").agg(pl.col("bytes").unique().sort()).sort("op").rows()
     assert found == [("all_reduce", [8_196_000, 9_724_160, 26_255_360, 26_550_272, 31_502_336]), ("broadcast", [424, 212_480])]
     assert result.frames["collectives"].height == 21
+
+
+def test_calls_that_launch_nothing_are_passed_over(tmp_path: Path) -> None:
+    trace = _call(_call(Trace(), 0, 0.1, elements=7), 0.2, 0.3, op="wait").kernel(BARE, 5, 6, stream=20, launch=1)
+    assert _described(trace, tmp_path) == [("all_reduce", 28, "0,1")]

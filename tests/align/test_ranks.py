@@ -19,7 +19,7 @@ def test_rank_comes_from_the_content_not_the_name(tmp_path: Path) -> None:
     result = align_traces(tmp_path, _trace(1), _trace(0), names=["rank0.json", "rank1.json"])
     files = result.frames["trace_files"]
     assert dict(zip(files["path"], files["rank"], strict=True)) == {"rank0.json": 1, "rank1.json": 0}
-    assert codes(result) == {"NO_COMMUNICATION"}
+    assert codes(result) == {"CLOCK_UNCHECKED", "NO_COMMUNICATION"}
 
 
 def test_rank_from_the_file_name_is_an_issue(tmp_path: Path) -> None:
@@ -133,3 +133,10 @@ def test_no_trace_at_all_is_an_error() -> None:
 def test_format_ranks() -> None:
     assert format_ranks([]) == ""
     assert format_ranks([3, 1, 2, 7]) == "1-3, 7"
+
+
+def test_ranks_that_were_not_selected_leave_a_capture_without_steps(tmp_path: Path) -> None:
+    traces = [Trace(rank).compute(0, 5).collective(5 + rank, 9, 1) for rank in range(2)]
+    result = align_traces(tmp_path, *traces, ranks=frozenset({1}))
+    assert result.frames["activities"]["rank"].unique().to_list() == [1]
+    assert result.frames["collectives"]["wait_ns"].to_list() == [1_000_000, 0]
