@@ -227,14 +227,16 @@ def _renames(frame: pl.DataFrame) -> list[Issue]:
     series = frame.filter(
         (pl.col("metric") == "bytes") & pl.col("queue").is_null() & (pl.col("port") != "") & pl.col("ts_ns").is_not_null()
     )
+    # One sample is no course that could go on.
     spans = series.group_by("device", "port", "direction").agg(
+        pl.len().alias("samples"),
         pl.col("ts_ns").min().alias("first"),
         pl.col("ts_ns").max().alias("last"),
         pl.col("value").sort_by("ts_ns").first().alias("start"),
         pl.col("value").sort_by("ts_ns").last().alias("end"),
     )
     issues: dict[tuple[str, str, str], Issue] = {}
-    for (device, _), part in spans.group_by("device", "direction", maintain_order=False):
+    for (device, _), part in spans.filter(pl.col("samples") > 1).group_by("device", "direction", maintain_order=False):
         if part["first"].n_unique() < 2 or part["last"].n_unique() < 2:
             continue
         polls = series.filter(pl.col("device") == device)["ts_ns"].unique().sort()

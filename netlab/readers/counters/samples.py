@@ -98,7 +98,10 @@ def interpret(
     frame = _canonical_names(_scaled(frame))
     frame = _widths(frame)
     series = ["device", "port", "queue", "direction", "metric"]
-    late = pl.col("ts_ns") < pl.col("ts_ns").cum_max().over(series)
+    latest = pl.col("ts_ns").cum_max()
+    earlier = pl.col("ts_ns") < latest
+    # A second pass over the same times (a clock put back) also meets the old maximum again.
+    late = (earlier | ((pl.col("ts_ns") == latest) & earlier.shift(1, fill_value=False))).over(series)
     frame = frame.sort("row").with_columns(
         _joined(
             pl.col("flags"),
