@@ -24,6 +24,9 @@ _WAITING_CALL = r"(?i)^(cuda|hip|cu)(Stream|Device|Event|Ctx)Synchronize|^(cuda|
 _EVENT_CALL = r"(?i)EventSynchronize"
 _RECORD_CALL = r"(?i)^(cuda|hip|cu)EventRecord"
 
+#: A launch that takes this long waits for room in the launch queue: something launched long ago has to end first.
+_BLOCKED_NS = 500_000
+
 LAUNCH, MARK_END, MARK_START, CALL_START, CALL_END = range(5)
 
 
@@ -92,7 +95,7 @@ def host_points(activities: Activities, steps: Steps, waiting: Calls) -> HostPoi
 def raw_calls(run: Run, activities: Activities, steps: Steps) -> tuple[Calls, Calls]:
     """Waiting calls and event-record calls of the raw ``launches`` table, where the run keeps it.
 
-    A copy whose call returned after the copy had ended blocked, whatever its name.
+    A copy whose call returned after the copy had ended blocked, whatever its name; so did a launch that took longer than any launch does.
     """
     launches = run.frame("launches")
     span = _part_spans(activities, steps)
@@ -134,9 +137,14 @@ def _calls(frame: pl.DataFrame) -> Calls:
 
 def _blocking_copies(activities: Activities, calls: Calls) -> Calls:
     returned = activities.frame["launch_end_ns"].fill_null(-1).to_numpy()
-    blocked = (activities.kind == MEMORY) & activities.launched & (returned >= activities.end_ns)
+    copied = (activities.kind == MEMORY) & activities.launched & (returned >= activities.end_ns)
+    queued = activities.launched & ~copied & (returned - activities.launch_ns > _BLOCKED_NS)
+    blocked = copied | queued
     correlation = activities.frame["correlation"].fill_null(-1).to_numpy()
     blocked &= ~np.isin(correlation, calls.correlation)
+    # One call launches all kernels of a graph.
+    _, first = np.unique(np.stack((activities.part, activities.launch_ns)), axis=1, return_index=True)
+    blocked &= np.isin(np.arange(activities.size), first)
     rows = np.flatnonzero(blocked)
     stream = activities.frame["stream"].fill_null(-1).to_numpy()
     return Calls(
@@ -145,7 +153,7 @@ def _blocking_copies(activities: Activities, calls: Calls) -> Calls:
         np.concatenate((calls.end_ns, returned[rows])),
         np.concatenate((calls.correlation, correlation[rows])),
         np.concatenate((calls.stream, stream[rows])),
-        np.concatenate((calls.event, np.zeros(len(rows), bool))),
+        np.concatenate((calls.event, queued[rows])),
         np.concatenate((calls.record, np.full(len(rows), -1))),
     )
 
