@@ -39,6 +39,8 @@ def no_overlap(timeline: Timeline) -> list[Finding]:
         members.group_by("group").agg(pl.col("exposed_transfer_ns").sum()).sort("exposed_transfer_ns", "group", descending=[True, False])
     )
     same = _on_compute_stream(timeline)
+    # A single collective a step may need all of the step's compute; of several in a row the first could have started earlier.
+    several = members.height >= 2 * pooled.height
     reason = " Communication runs on the stream of compute, where it cannot overlap." if same else ""
     return [
         Finding(
@@ -52,6 +54,7 @@ def no_overlap(timeline: Timeline) -> list[Finding]:
             ),
             action="Start collectives per bucket during backward (DDP buckets, FSDP prefetch), on their own stream, without synchronising.",
             source=OWN_DESIGN,
+            severity="warning" if several else "info",
             subject=Subject(groups=groups["group"].to_list()),
             evidence=[{"group": row[0], "exposed_transfer_ms": row[1] / NS_PER_MS} for row in groups.head(8).iter_rows()],
             time_lost_ms=gain / pooled.height / NS_PER_MS,
