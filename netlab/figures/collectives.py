@@ -72,17 +72,11 @@ def bus_bandwidth(frame: pl.DataFrame) -> Any:
     # Rates inside and between hosts differ by a hundred: on a linear axis the slower layer is a line on the ground.
     wide = top > 8 * min(rates)
     least = max(min(shown["busbw_gb_per_s"].to_list()), min(rates) / 1_000)
-    scale = (
-        alt.Scale(type="log", domain=[least / 1.6, top * 1.6], nice=False, clamp=True)
-        if wide
-        else alt.Scale(domain=[0, top * 1.08], nice=False)
-    )
-    y = alt.Y(
-        "busbw_gb_per_s:Q",
-        title="bus bandwidth (GB/s, logarithmic)" if wide else "bus bandwidth (GB/s)",
-        scale=scale,
-        axis=alt.Axis(format=",~f", tickCount=6),
-    )
+    low, high = (least / 1.6, top * 1.6) if wide else (0.0, top * 1.08)
+    scale = alt.Scale(type="log", clamp=True, domain=[low, high], nice=False) if wide else alt.Scale(domain=[low, high], nice=False)
+    ticks: dict[str, Any] = {"values": [10.0**power for power in range(-9, 7) if low <= 10.0**power <= high]} if wide else {"tickCount": 6}
+    title = "bus bandwidth (GB/s, logarithmic)" if wide else "bus bandwidth (GB/s)"
+    y = alt.Y("busbw_gb_per_s:Q", title=title, scale=scale, axis=alt.Axis(format=",~g", **ticks))
     colour = alt.Color("layer:N", title="layer", scale=alt.Scale(domain=layers, range=[LAYER_COLOURS[layer] for layer in layers]))
     size_axis = alt.Axis(format="~s", grid=False, tickCount=6, labelExpr="replace(format(datum.value, '~s'), 'G', ' G') + 'B'")
     points = (
@@ -110,14 +104,21 @@ def bus_bandwidth(frame: pl.DataFrame) -> Any:
     parts = [points]
     if roof.height:
         texts = [f"roofline {layer.replace('_', ' ')}: {rate:.3g} GB/s" for layer, rate in roof.rows()]
-        base = alt.Chart(alt.InlineData(values=records(roof.with_columns(pl.Series("text", texts)))))
-        at = alt.Y("roofline_gb_per_s:Q", scale=scale)
-        parts.append(base.mark_rule(strokeDash=[6, 4], strokeWidth=1.6).encode(y=at, color=colour))
-        parts.append(
-            base.mark_text(align="right", baseline="bottom", dy=-4, fontWeight=600).encode(
-                y=at, x=alt.value(WIDTH), text="text:N", color=colour
+        base = alt.Chart(
+            alt.InlineData(
+                values=records(
+                    roof.with_columns(
+                        pl.Series("text", texts), pl.col("roofline_gb_per_s").rank("dense").cast(pl.Int64).mod(2).alias("side")
+                    )
+                )
             )
         )
+        at = alt.Y("roofline_gb_per_s:Q", scale=scale)
+        parts.append(base.mark_rule(strokeDash=[6, 4], strokeWidth=1.6).encode(y=at, color=colour))
+        # Labels of neighbouring lines take turns, so that they do not lie on each other.
+        for side, align, place in ((1, "right", WIDTH), (0, "left", WIDTH // 4)):
+            text = base.transform_filter(f"datum.side == {side}").mark_text(align=align, baseline="bottom", dy=-4, fontWeight=600)
+            parts.append(text.encode(y=at, x=alt.value(place), text="text:N", color=colour))
     chart = alt.layer(*parts).properties(width=WIDTH, height=250)
     subtitle = "Data moved per second once the last member has arrived, without waiting. Dashed: what the link can do."
     return titled(

@@ -74,8 +74,8 @@ def plural(count: int, word: str) -> str:
     return f"{count:,} {word}" + ("" if count == 1 else "s")
 
 
-def members_text(members: Sequence[int] | str, shown: int = 8) -> str:
-    """Members of a group, shortened: runs as ``0-7``, long lists by their ends.
+def members_text(members: Sequence[int] | str, shown: int = 8, noun: str = "rank") -> str:
+    """Numbers of ranks or steps, shortened: runs as ``0-7``, long lists by their ends.
 
     >>> members_text([0, 1, 2, 3, 8]), members_text(list(range(0, 64, 2)), shown=4)
     ('0-3, 8', '0, 2, 4 ... 62 (32 ranks)')
@@ -90,4 +90,4 @@ def members_text(members: Sequence[int] | str, shown: int = 8) -> str:
     texts = [str(a) if a == b else f"{a}-{b}" if b > a + 1 else f"{a}, {b}" for a, b in spans]
     if len(texts) <= shown:
         return ", ".join(texts)
-    return f"{', '.join(texts[: shown - 1])} ... {texts[-1]} ({len(ranks)} ranks)"
+    return f"{', '.join(texts[: shown - 1])} ... {texts[-1]} ({plural(len(ranks), noun)})"

@@ -217,7 +217,7 @@ def _title(bars: pl.DataFrame, step: int) -> str:
         by_rank = {**dict.fromkeys(ranks, 0.0), **dict(waits.rows())}
         least, most = min(by_rank, key=lambda rank: by_rank[rank]), max(by_rank, key=lambda rank: by_rank[rank])
         if by_rank[most] > 4 * by_rank[least] and by_rank[most] > 0.02 * float(bars["t1_ms"].max() or 0.0):  # type: ignore[arg-type]
-            return f"Worst step {step}: rank {most} waits {format_ms(by_rank[most])}, rank {least} {format_ms(by_rank[least])}"
+            return f"Worst step {step}: rank {most} waits {format_ms(by_rank[most])}, rank {least} only {format_ms(by_rank[least])}"
     moving = bars.filter(pl.col("kind") == "transfer").group_by("rank").agg(length.alias("ms"))
     if moving.height:
         row = moving.sort("ms", "rank", descending=[True, False]).row(0)

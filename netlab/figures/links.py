@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
@@ -27,14 +28,24 @@ def link_use_frame(links: pl.DataFrame) -> pl.DataFrame:
 
     Returns
     -------
-    The rows with ``link`` (``device/port direction``) and ``resolution`` (text beside every peak) added.
+    The rows with ``link`` (``device/port direction``), ``resolution`` (text beside every peak) and ``words`` (what speaks against the link)
+    added.
     """
     order = pl.col("localised").replace_strict({"localised": 0, "associated": 1}, default=2, return_dtype=pl.Int8)
     resolution = [_resolution(value) for value in links["resolution_ms"].to_list()] if "resolution_ms" in links.columns else []
     return links.with_columns(
         pl.format("{}/{} {}", "device", "port", "direction").alias("link"),
         pl.Series("resolution", resolution, dtype=pl.String),
+        pl.Series("words", [_evidence(row) for row in links.iter_rows(named=True)], dtype=pl.String),
     ).sort(order, pl.col("utilization_peak").fill_null(-1.0), "link", descending=[False, True, False])
+
+
+def _evidence(row: Mapping[str, Any]) -> str:
+    """What speaks against a link, in a few words; nothing for one that nothing speaks against."""
+    if row.get("localised") not in ("localised", "associated"):
+        return ""
+    parts = [("loses", row.get("loss_ratio")), ("paused", row.get("pause_ratio")), ("marked", row.get("ecn_ratio"))]
+    return ", ".join(f"{word} {100 * value:.2g} %" for word, value in parts if value)
 
 
 def _resolution(ms: float | None) -> str:
@@ -57,7 +68,7 @@ def link_use(frame: pl.DataFrame, mean_limits: tuple[float, float] = (0.60, 0.80
     links = shown["link"].to_list()
     top = max([1.0, *shown["utilization_peak"].drop_nulls().to_list()])
     scale = alt.Scale(domain=[0, top], nice=False)
-    base = alt.Chart(alt.InlineData(values=records(shown.select(*_USED, "link", "resolution"))))
+    base = alt.Chart(alt.InlineData(values=records(shown.select(*_USED, "link", "resolution", "words"))))
     y = alt.Y("link:N", title=None, sort=links, axis=alt.Axis(labelColor=INK, labelLimit=230))
     x = alt.X("utilization_mean:Q", title="used part of the link's speed", scale=scale, axis=alt.Axis(format=".0%", tickCount=6))
     tooltip = [
@@ -82,6 +93,7 @@ def link_use(frame: pl.DataFrame, mean_limits: tuple[float, float] = (0.60, 0.80
         scale=alt.Scale(domain=present, range=[colours[states.index(state)] for state in present]),
         legend=None if present == ["no"] else alt.Legend(labelExpr="datum.label == 'no' ? 'none' : datum.label"),
     )
+    told = base.transform_filter("datum.words != ''").mark_text(align="left", fontSize=11.5, color=INK)
     chart = alt.layer(
         limits.mark_rect(color=GRID, opacity=0.6).encode(x=alt.X("low:Q", scale=scale), x2="high:Q"),
         base.mark_bar(height={"band": 0.6}).encode(x=x, y=y, color=colour, tooltip=tooltip),
@@ -90,7 +102,8 @@ def link_use(frame: pl.DataFrame, mean_limits: tuple[float, float] = (0.60, 0.80
         limits.mark_text(color=RULE, fontWeight=600, align="right", baseline="bottom", dx=-4, dy=-3).encode(
             x=alt.X("peak:Q", scale=scale), y=alt.value(0), text="text:N"
         ),
-    ).properties(width=WIDTH - 170, height=alt.Step(20))
+        told.encode(x=alt.value(WIDTH - 290 + 8), y=y, text="words:N"),
+    ).properties(width=WIDTH - 290, height=alt.Step(20))
     coarse = shown["resolution"].drop_nulls().mode().to_list() if shown.height else []
     polled = coarse[0] if coarse else "resolution not known"
     subtitle = [f"Bar: mean, upright line: peak ({polled}; shorter bursts cannot be seen). Grey: band for means."]
@@ -105,7 +118,8 @@ _USED = ("utilization_mean", "utilization_peak", "loss_ratio", "pause_ratio", "e
 def _title(frame: pl.DataFrame) -> str:
     found = frame.filter(pl.col("localised") == "localised")
     if found.height:
-        return f"The evidence points at {found['link'][0]}" + (f" and {found.height - 1} more" if found.height > 1 else "")
+        ports = [f"{device}/{port}" for device, port in found.select("device", "port").unique(maintain_order=True).rows()]
+        return f"The evidence points at {ports[0]}" + (f" and {plural(len(ports) - 1, 'more port')}" if len(ports) > 1 else "")
     busiest = frame.filter(pl.col("utilization_peak").is_not_null()).sort("utilization_peak", descending=True)
     if not busiest.height:
         return "The use of the links is not known: their speeds or times are missing"
@@ -187,7 +201,7 @@ def link_use_over_time(frame: pl.DataFrame) -> Any:
                 alt.Tooltip("utilization:Q", title="used", format=".1%"),
             ],
         )
-        .properties(width=WIDTH - 230, height=alt.Step(max(10, min(20, 420 // max(len(order), 1)))))
+        .properties(width=WIDTH - 230, height=alt.Step(max(13, min(20, 420 // max(len(order), 1)))))
     )
     peaks = frame.group_by("link").agg(pl.col("utilization").max().alias("peak"), pl.col("utilization").mean().alias("mean"))
     row = peaks.sort("peak", "link", descending=[True, False]).row(0, named=True)

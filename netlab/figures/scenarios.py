@@ -102,10 +102,5 @@ def _title(shown: pl.DataFrame, measured_ms: float | None) -> str:
     if best is None:
         return "No change that was asked about makes training faster"
     doubt = "" if best["sure"] else ", within its error not at all"
-    saved = (measured_ms or 0.0) - best["predicted_ms"]
-    gain = (
-        f" ({format_ms(saved)} a step)"
-        if measured_ms is not None and saved > 0 and abs(best["speedup"] * best["predicted_ms"] / measured_ms - 1) < 0.01
-        else ""
-    )
+    gain = f": {format_ms(best['predicted_ms'])} instead of {format_ms(measured_ms)}" if measured_ms is not None else ""
     return f"“{best['name']}” would make training {best['speedup']:.2f} times as fast{gain}{doubt}"

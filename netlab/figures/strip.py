@@ -19,6 +19,9 @@ __all__ = ["heat_strip", "strip_frame"]
 _RANKS_SHOWN = 64
 _CELLS = 6_000
 _MOST_BINS = 240
+
+#: Longer runs are drawn in seconds.
+_SECONDS_FROM_MS = 4_000
 _WIDTH = WIDTH - 110
 
 #: Steps whose borders are drawn.
@@ -104,10 +107,15 @@ def heat_strip(strip: pl.DataFrame, steps: pl.DataFrame) -> Any:
     A chart of two strips with one time axis. A late rank shows as the one row that stays white in the lower strip.
     """
     marks = _marks(strip, steps)
+    title = _title(strip)
+    unit = "ms"
+    if strip.height and float(strip["t1_ms"].max() or 0.0) > _SECONDS_FROM_MS:  # type: ignore[arg-type]
+        unit = "s"
+        strip, marks = (frame.with_columns(pl.col("^t._ms$") / 1_000) for frame in (strip, marks))
     ranks = strip["rank"].n_unique()
     step = max(4, min(18, 260 // max(ranks, 1)))
-    upper = _layer(strip, marks, "transfer_share", "exposed transfer", ramp("transfer"), step, ranks)
-    lower = _layer(strip, marks, "wait_share", "exposed wait", ramp("wait"), step, ranks)
+    upper = _layer(strip, marks, "transfer_share", "exposed transfer", ramp("transfer"), step, ranks, unit)
+    lower = _layer(strip, marks, "wait_share", "exposed wait", ramp("wait"), step, ranks, unit)
     chart = alt.vconcat(upper, lower, spacing=14).resolve_scale(color="independent", x="shared")
     subtitle = [
         "Colour: part of each moment that a rank spends moving data (red) or waiting for a late rank (yellow) while nothing computes."
@@ -115,15 +123,15 @@ def heat_strip(strip: pl.DataFrame, steps: pl.DataFrame) -> Any:
     if marks.height:
         subtitle.append("Vertical lines: starts of steps.")
     return titled(
-        chart, "heat-strip", _title(strip), subtitle, f"Two heat maps of {plural(ranks, 'rank')} over time, for transfer and for waiting."
+        chart, "heat-strip", title, subtitle, f"Two heat maps of {plural(ranks, 'rank')} over time, for transfer and for waiting."
     )
 
 
-def _layer(strip: pl.DataFrame, marks: pl.DataFrame, column: str, title: str, colours: list[str], step: int, ranks: int) -> Any:
+def _layer(strip: pl.DataFrame, marks: pl.DataFrame, column: str, title: str, colours: list[str], step: int, ranks: int, unit: str) -> Any:
     last = float(strip["t1_ms"].max() or 1.0)  # type: ignore[arg-type]
     x = alt.X(
         "t0_ms:Q",
-        title="time since the first step (ms)",
+        title=f"time since the first step ({unit})",
         scale=alt.Scale(domain=[0, last], nice=False),
         axis=alt.Axis(grid=False, format=",~f"),
     )
@@ -148,7 +156,7 @@ def _layer(strip: pl.DataFrame, marks: pl.DataFrame, column: str, title: str, co
             ),
             tooltip=[
                 alt.Tooltip("rank:O", title="rank"),
-                alt.Tooltip("t0_ms:Q", title="from (ms)", format=",.4~g"),
+                alt.Tooltip("t0_ms:Q", title=f"from ({unit})", format=",.4~g"),
                 alt.Tooltip("transfer_share:Q", title="exposed transfer", format=".0%"),
                 alt.Tooltip("wait_share:Q", title="exposed wait", format=".0%"),
             ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import altair as alt
@@ -23,6 +24,10 @@ __all__ = [
 
 #: Width of a chart's plotting area; with its axes it fits a column of 860 px.
 WIDTH = 770
+
+#: A chart does not break its title by itself; more characters than these would leave it.
+_TITLE_CHARACTERS = 96
+_SUBTITLE_CHARACTERS = 132
 
 FONT = 'Inter, "Segoe UI", "Helvetica Neue", Arial, "DejaVu Sans", sans-serif'
 
@@ -55,7 +60,7 @@ CONFIG: dict[str, Any] = {
     "view": {"stroke": None},
     "title": {
         "anchor": "start",
-        "frame": "group",
+        "frame": "bounds",
         "color": INK,
         "fontSize": 16,
         "fontWeight": 600,
@@ -134,8 +139,10 @@ def titled(chart: Any, name: str, title: str, subtitle: str | list[str], descrip
     -------
     The chart with these properties.
     """
+    lines = textwrap.wrap(title, _TITLE_CHARACTERS)
+    below = [line for part in ([subtitle] if isinstance(subtitle, str) else subtitle) for line in textwrap.wrap(part, _SUBTITLE_CHARACTERS)]
     return chart.properties(
-        title=alt.Title(title, subtitle=subtitle),
+        title=alt.Title(lines if len(lines) > 1 else title, subtitle=below),
         description=f"{title}. {description}",
         usermeta={"netlab": {"name": name}},
     )

@@ -175,7 +175,7 @@ def _subject(row: FindingRow) -> str:
         ("ranks", members_text(subject.ranks) if subject.ranks else ""),
         ("ports", ", ".join(subject.ports[:12])),
         ("groups", "; ".join(members_text(group) if _is_members(group) else group for group in subject.groups[:6])),
-        ("steps", members_text(subject.steps) if subject.steps else ""),
+        ("steps", members_text(subject.steps, noun="step") if subject.steps else ""),
     ]
     pairs = "".join(f"<div><dt>{label}</dt><dd>{escape(text)}</dd></div>" for label, text in texts if text)
     return f'<dl class="nl-subject">{pairs}</dl>' if pairs else ""

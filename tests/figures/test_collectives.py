@@ -126,8 +126,8 @@ def test_clock_title_tells_offset_and_error() -> None:
 @pytest.mark.parametrize(
     ("high", "words"),
     [
-        (9.5, "“x” would make training 1.11 times as fast (1 ms a step)"),
-        (10.5, "“x” would make training 1.11 times as fast (1 ms a step), within its error not at all"),
+        (9.5, "“x” would make training 1.11 times as fast: 9 ms instead of 10 ms"),
+        (10.5, "“x” would make training 1.11 times as fast: 9 ms instead of 10 ms, within its error not at all"),
     ],
 )
 def test_scenario_within_its_error_promises_nothing(high: float, words: str) -> None:
@@ -157,13 +157,14 @@ def test_localised_link_stands_above_a_busier_one() -> None:
             direction="rx",
             utilization_mean=0.1,
             utilization_peak=0.2,
+            loss_ratio=0.004,
             resolution_ms=5_000.0,
             localised="localised",
         ),
     ]
     frame = figures.link_use_frame(rows_frame(links))
-    assert frame["link"].to_list() == ["leaf1/Eth2 rx", "leaf1/Eth1 tx"]
-    assert _text(figures.link_use(frame)) == "The evidence points at leaf1/Eth2 rx"
+    assert frame.select("link", "words").rows() == [("leaf1/Eth2 rx", "loses 0.4 %"), ("leaf1/Eth1 tx", "")]
+    assert _text(figures.link_use(frame)) == "The evidence points at leaf1/Eth2"
     assert "polled every 5 s" in figures.link_use(frame).to_dict()["title"]["subtitle"][0]
 
 
