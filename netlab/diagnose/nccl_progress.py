@@ -198,7 +198,12 @@ def late_ranks(evidence: Evidence) -> Iterator[Finding]:
         return
     flight = evidence.flight.filter((pl.col("timing") == "device") & ~pl.col("is_p2p").fill_null(False))
     flight = flight.with_columns(size=pl.col("group").str.split(",").list.len().cast(pl.Int64))
-    inspected = evidence.profiler.filter((pl.col("kind") == "collective") & pl.col("rank").is_not_null() & pl.col("seq").is_not_null())
+    inspected = evidence.profiler.filter(
+        (pl.col("kind") == pl.col("op"))
+        & ~pl.col("op").is_in(["send", "recv", "unknown"])
+        & pl.col("rank").is_not_null()
+        & pl.col("seq").is_not_null()
+    )
     inspected = inspected.with_columns(size=pl.col("nranks"))
     for frame, name, tool in ((flight, "group", "flight recorder"), (inspected, "comm_id", "NCCL Inspector")):
         found = _late(frame, name)

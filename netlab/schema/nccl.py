@@ -140,7 +140,7 @@ PROFILER_EVENTS = Table(
         _int("rank", "Rank in the communicator."),
         _text("comm_id", "Identity of the communicator."),
         _int("seq", "Sequence number."),
-        _text("kind", "Operation or event kind.", nullable=False),
+        _text("kind", "Operation (netlab's name), or category and name of another event.", nullable=False),
         _text("op", "Operation, netlab's name."),
         _text("timing", "What measured the time: kernel_gpu, kernel_cpu, collective_cpu, plugin, period mean, ..."),
         _int("channel", "Channel."),

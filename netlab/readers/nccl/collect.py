@@ -331,6 +331,12 @@ class LogCollector:
 
     def _rank_issues(self) -> list[Issue]:
         issues = []
+        for (host, pid), (line, one, other) in self.state.ambiguous.items():
+            message = (
+                f"{self._source} line {line}: process {pid} on {host} is rank {one} and rank {other}; hosts of one name? "
+                "Set NCCL_HOSTID or give each its own log file; what their other lines say may be mixed up."
+            )
+            issues.append(Issue(code="RANK_DISAGREES", source=self._source, line=line, message=message))
         for process in self.state.processes.values():
             if (
                 len(process.prefix_ranks) == 1

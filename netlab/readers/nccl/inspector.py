@@ -97,7 +97,7 @@ def _row(record: Any, source: str) -> dict[str, Any] | None:
         "rank": header.get("rank"),
         "comm_id": header.get("id"),
         "seq": perf.get(f"{prefix}_sn"),
-        "kind": "collective" if prefix == "coll" else "p2p",
+        "kind": op,
         "op": op,
         "timing": perf.get(f"{prefix}_timing_source"),
         "peer": perf.get("p2p_peer"),
@@ -147,11 +147,12 @@ class InspectorTextReader:
 
 def _metric_row(labels: dict[str, str], source: str) -> dict[str, Any]:
     algorithm, _, protocol = labels.get("algo_proto", "").partition("_")
+    op = op_name(labels.get("collective") or labels.get("p2p_operation") or "")
     return {
         "host": labels.get("node"),
         "comm_id": None,
-        "kind": "mean",
-        "op": op_name(labels.get("collective") or labels.get("p2p_operation") or ""),
+        "kind": op,
+        "op": op,
         "timing": "period mean",
         "nranks": int(labels["nranks"]) if labels.get("nranks", "").isdigit() else None,
         "algorithm": algorithm or None,

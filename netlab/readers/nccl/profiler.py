@@ -133,7 +133,7 @@ class _Gatherer:
             "rank": _number(arguments.get("Rank")) if "Rank" in arguments else around.get("rank"),
             "comm_id": hex(comm) if isinstance(comm, int) else around.get("comm_id"),
             "seq": _number(arguments.get("SeqNum")) if "SeqNum" in arguments else around.get("seq"),
-            "kind": f"{category}:{name}" if category not in ("COLL", "P2P") else category.lower().replace("coll", "collective"),
+            "kind": op if op and category in ("COLL", "P2P") else f"{category}:{name}",
             "op": op,
             "timing": "gpu clock" if start_clock and stop_clock else "plugin",
             "channel": _number(arguments.get("Channel")),

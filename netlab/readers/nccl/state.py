@@ -93,6 +93,8 @@ class LogState:
         #: Line of a version without a header to the process that printed it.
         self.speaker_of_line: dict[int, Process] = {}
         self.versions: dict[str, int] = {}
+        #: Processes that cannot be told apart: line, and the two ranks.
+        self.ambiguous: dict[tuple[str | None, int], tuple[int, int, int]] = {}
 
     def process(self, host: str | None, pid: int) -> Process:
         """The process of a record."""
@@ -118,7 +120,12 @@ class LogState:
         pointer, what = parts["comm"] or "", parts["what"] or ""
         found = process.by_pointer.get(pointer)
         unique = parts["id"]
-        stale = found is not None and (found.ended or (found.unique_id and unique and found.unique_id != unique))
+        rank = int(parts["rank"] or 0)
+        other = found is not None and found.rank is not None and found.rank != rank and found.pointer == pointer and not parts["parent"]
+        stale = found is not None and (found.ended or other or (found.unique_id and unique and found.unique_id != unique))
+        if other and found is not None and found.unique_id == unique:
+            # One address is two ranks: containers whose host name and process id are alike.
+            self.ambiguous.setdefault((process.host, process.pid), (line, found.rank or 0, rank))
         if what == "Init COMPLETE" and found is None and parts["parent"]:
             # The pointer of a split is printed before and after its allocation: the open window of the thread is the same communicator.
             candidate = process.open_by_thread.get(tid)

@@ -81,6 +81,14 @@ def test_an_initialisation_without_an_end_is_incomplete(tmp_path: Path) -> None:
     assert tables["communicators"].sort("rank")["complete"].to_list() == [False, True]
 
 
+def test_containers_of_one_name_keep_both_ranks_and_are_said(tmp_path: Path) -> None:
+    lines = [f"box:1:{7 + rank} [0] NCCL INFO {init('box', 0, 2, what).partition('INFO ')[2].replace('rank 0', f'rank {rank}')}"
+             for rank in range(2) for what in ("Init START", "Init COMPLETE")]  # fmt: skip
+    tables, parsed = read_log(tmp_path, lines)
+    assert tables["communicators"].select("rank", "complete").rows() == [(0, True), (1, True)]
+    assert [issue.code for issue in parsed.issues] == ["RANK_DISAGREES"]
+
+
 def test_connections_after_init_belong_to_the_communicator_whose_rank_they_name(tmp_path: Path) -> None:
     world = [init("nodea", rank, 4, what) for rank in range(4) for what in ("Init START", "Init COMPLETE")]
     pair = "ncclCommSplit comm 0x77 rank 1 nranks 2 cudaDev 3 nvmlDev 3 busId 4b000 parent 0x550000000003 splitCount 1 color 0 key 1"
