@@ -34,6 +34,8 @@ Floats = NDArray[np.float64]
 #: The share above which a step counts as network-bound (DESIGN section 2).
 DEFAULT_THRESHOLD = Fraction(1, 4)
 
+_NETWORK_KINDS = {"compression", "topology", "overlap"}
+
 #: Communication of unknown split beyond this share has to be mentioned (DESIGN section 2: 1 %).
 _UNKNOWN = 0.01
 
@@ -200,7 +202,7 @@ class _Study:
             shares = self._simulated_shares(draft, result)
         predicted = self._mean(lengths)
         bound = min(predicted, floor_ms)
-        low80, high80, low95, high95 = self._interval(draft, lengths, predicted)
+        low80, high80, low95, high95 = self._interval(draft, lengths, predicted, bound)
         if draft.bound is not None and self.setting.unknown_share > _UNKNOWN:
             low80, low95 = min(low80, bound), min(low95, bound)
         self._say_how_sure(draft)
@@ -310,8 +312,12 @@ class _Study:
         means: Floats = sums / np.bincount(self.step_number) / NS_PER_MS
         return means
 
-    def _interval(self, draft: Draft, lengths: Floats, predicted: float) -> tuple[float, float, float, float]:
-        """Block bootstrap over steps, cost of the transfers and the model's error, independent of each other."""
+    def _interval(self, draft: Draft, lengths: Floats, predicted: float, bound: float) -> tuple[float, float, float, float]:
+        """Block bootstrap over steps, cost of the transfers and the model's error, independent of each other.
+
+        A change of the network alone cannot be so wrong that it beats the bound, which is the run's own compute, host time and waiting.
+        """
+        down = predicted - bound if set(draft.kinds) <= _NETWORK_KINDS else predicted
         model = model_error(tuple(draft.kinds), predicted / self.measured_ms if self.measured_ms else 1.0)
         cost_low, cost_high = self._cost_range(draft, predicted)
         widths = []
@@ -321,7 +327,7 @@ class _Study:
                 means = block_bootstrap(self._per_step(lengths))
                 step = half_width(predicted, *np.quantile(means, [(1 - share) / 2, (1 + share) / 2]).tolist())
             own = model_half * predicted
-            widths.append((float(np.hypot(own, step[0]) + cost_low), float(np.hypot(own, step[1]) + cost_high)))
+            widths.append((float(np.hypot(min(own, down), step[0]) + cost_low), float(np.hypot(own, step[1]) + cost_high)))
         (l80, h80), (l95, h95) = widths
         return predicted - l80, predicted + h80, predicted - l95, predicted + h95
 
@@ -359,7 +365,10 @@ class _Study:
 
     def _inputs_used(self) -> list[str]:
         facts = self.setting.run.facts
-        used = [f"traces of {len(facts.ranks)} of {facts.world_size or '?'} ranks", f"{self.step_count} steps"]
+        used = [
+            f"traces of {len(facts.ranks)} of {facts.world_size or '?'} ranks",
+            f"{self.step_count} step{'s' if self.step_count != 1 else ''}",
+        ]
         fitted = sum(fit.source == "fit" for fit in self.setting.transfers.fits.values())
         table = sum(fit.source == "table" for fit in self.setting.transfers.fits.values())
         if fitted:
