@@ -25,7 +25,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _run(words: list[str], verbose: bool) -> int:
     import typer
 
-    from netlab.cli.commands import app
+    import netlab.cli.judging
+    import netlab.cli.tools  # noqa: F401 -- both register their commands
+    from netlab.cli.common import app
 
     try:
         code = app(args=words, prog_name="netlab", standalone_mode=False)

@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from netlab.history import History
     from netlab.pipeline.ingest import Progress
     from netlab.verdict.model import Verdict
     from netlab.whatif import WhatIf
     from netlab.whatif.plan import Plan
 
-__all__ = ["print_plan", "print_verdict", "print_what_if", "progress_bar", "say", "stdout_console"]
+__all__ = ["print_history", "print_plan", "print_verdict", "print_what_if", "progress_bar", "say", "stdout_console"]
 
 _MARKS = {"pass": ("PASS", "green"), "warn": ("WARN", "yellow"), "flagged": ("FLAGGED", "red"), "inconclusive": ("INCONCLUSIVE", "cyan")}
 _MOST_ROWS = 16
+#: Columns of output that goes into a file or pipe.
+_PLAIN_WIDTH = 180
 
 
 def say(text: str) -> None:
@@ -30,7 +33,8 @@ def stdout_console() -> Console:
     """A console for results; colour only on a terminal and without NO_COLOR."""
     from rich.console import Console
 
-    return Console(soft_wrap=not sys.stdout.isatty(), highlight=False, markup=False)
+    terminal = sys.stdout.isatty()
+    return Console(soft_wrap=not terminal, width=None if terminal else _PLAIN_WIDTH, highlight=False, markup=False)
 
 
 @contextmanager
@@ -175,3 +179,25 @@ def print_plan(planned: Plan) -> None:
         console.print(f"1000 steps cost {planned.cost_per_1000_steps:.4g}")
     for text in planned.assumptions:
         console.print(f"assumed: {text}", style="dim")
+
+
+def print_history(document: History) -> None:
+    """One row per run: its newest report against its past."""
+    from rich.table import Table
+
+    from netlab.units import format_ms, format_percent
+
+    console = stdout_console()
+    console.print(document.headline)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in ("run", "reports", "newest", "status", "network share", "usually", "step", "usually", "judgement"):
+        table.add_column(head, justify="left" if head in ("run", "newest", "status", "judgement") else "right")
+    for run in document.runs:
+        since = "" if run.slower_since is None else f"; slower since {run.slower_since}"
+        table.add_row(
+            run.name, str(run.reports), run.newest, run.status, format_percent(run.network_share), format_percent(run.usual_network_share),
+            format_ms(run.iteration_ms), format_ms(run.usual_iteration_ms), run.note + since,
+        )  # fmt: skip
+    console.print(table)
+    for issue in document.issues:
+        console.print(f"{issue.severity:<8} {issue.code}: {issue.message}", style="dim")

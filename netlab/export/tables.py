@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import polars as pl
@@ -9,7 +10,7 @@ import polars as pl
 from netlab.export.files import write_bytes, write_text
 from netlab.run import Run
 
-__all__ = ["export_csv", "export_parquet"]
+__all__ = ["export_csv", "export_parquet", "write_table"]
 
 
 def _as_text(frame: pl.DataFrame) -> pl.DataFrame:
@@ -30,13 +31,14 @@ def export_csv(run: Run, folder: Path) -> list[Path]:
 
 def export_parquet(run: Run, folder: Path) -> list[Path]:
     """One Parquet file per table that the run has."""
-    import io
-
-    paths = []
-    for name in sorted(run.manifest.tables):
-        buffer = io.BytesIO()
-        run.frame(name).write_parquet(buffer, compression="zstd")
-        path = folder / f"{name}.parquet"
-        write_bytes(path, buffer.getvalue())
-        paths.append(path)
+    paths = [folder / f"{name}.parquet" for name in sorted(run.manifest.tables)]
+    for path in paths:
+        write_table(run.frame(path.stem), path)
     return paths
+
+
+def write_table(frame: pl.DataFrame, path: Path) -> None:
+    """Write one table as Parquet; the file appears whole or not at all."""
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer, compression="zstd")
+    write_bytes(path, buffer.getvalue())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from netlab.attribute import pooled_rows, warmup_steps
+from netlab.chance import welch_p_value
 from netlab.run import Run
 from netlab.units import NS_PER_MS
 
@@ -77,32 +77,7 @@ def difference(base: Run, run: Run) -> Difference | None:
     means = [part_means(side).select(pl.exclude("rank").mean()).row(0, named=True) for side in (base, run)]
     delta = {part: means[1][part] - means[0][part] for part in PARTS}
     old, new = means[0]["step"], means[1]["step"]
-    p_value = _welch(step_times(base), step_times(run))
+    p_value = welch_p_value(step_times(base), step_times(run))
     limit = CLEAR_CHANGE if p_value is None else SMALLEST_CHANGE
     significant = abs(new - old) > limit * old and (p_value is None or p_value < LEVEL)
     return Difference(base_ms=old, run_ms=new, delta_ms=delta, p_value=p_value, significant=significant)
-
-
-def _welch(first: _Floats, second: _Floats) -> float | None:
-    """Two-sided p-value of Welch's unequal-variances t-test (Biometrika 34, 1947); None with fewer than 3 values on a side.
-
-    >>> round(_welch(np.array([10.0, 11, 12, 11]), np.array([15.0, 16, 14, 15])), 4)
-    0.0004
-    """
-    if min(len(first), len(second)) < FEW_STEPS:
-        return None
-    variances = [float(side.var(ddof=1)) / len(side) for side in (first, second)]
-    total = sum(variances)
-    gap = abs(float(first.mean() - second.mean()))
-    if total == 0.0:
-        return 1.0 if gap == 0.0 else 0.0
-    squares = sum(v**2 / (len(side) - 1) for v, side in zip(variances, (first, second), strict=True))
-    return _student_tail(gap / math.sqrt(total), total**2 / squares)
-
-
-def _student_tail(t: float, freedom: float) -> float:
-    """Probability that |T| exceeds t; the density is integrated in the angle atan(t / sqrt(freedom)), where it is smooth and bounded."""
-    angle = np.linspace(math.atan(t / math.sqrt(freedom)), math.pi / 2, 2001)
-    height = np.cos(angle) ** (freedom - 1)
-    whole = math.sqrt(math.pi) * math.exp(math.lgamma(freedom / 2) - math.lgamma((freedom + 1) / 2)) / 2
-    return float(np.trapezoid(height, angle) / whole)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from netlab.schema.analysis import ANALYSIS_TABLES
 from netlab.schema.counters import COUNTER_TABLES
 from netlab.schema.depth import DEPTH_TABLES
+from netlab.schema.history import HISTORY
 from netlab.schema.inputs import ISSUES, SOURCES
 from netlab.schema.nccl import NCCL_TABLES
 from netlab.schema.nccl_structure import NCCL_STRUCTURE_TABLES
@@ -22,6 +23,7 @@ TABLES = by_name(
     (
         SOURCES,
         ISSUES,
+        HISTORY,
         *TIMELINE_TABLES,
         *ANALYSIS_TABLES,
         *DEPTH_TABLES,

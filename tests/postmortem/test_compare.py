@@ -32,7 +32,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Side:
         ("small-buckets", "schedule", "BUCKETS_CHANGED"),
         ("no-overlap", "schedule", "OVERLAP_LOST"),
         ("socket-fallback", "fabric", "TRANSPORT_CHANGED"),
-        ("old-nccl", "intra_node", "NCCL_VERSION_CHANGED"),
+        ("old-nccl", "fabric", "NCCL_VERSION_CHANGED"),
     ],
 )
 def test_a_planted_regression_is_named_first(base: Side, tmp_path: Path, plant: str, cause: str, code: str) -> None:
