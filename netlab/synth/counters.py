@@ -25,6 +25,8 @@ _PAUSES_PER_MB = 0.4
 #: The longest stop that one pause frame asks for: 65,535 quanta of 512 bits at 400 Gbit/s.
 _PAUSE_NS = 83_885.0
 _NOISE_PER_S = 25.0
+#: Mean utilisation of the ports of other jobs.
+_OTHERS_UTILIZATION = 0.03
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -179,7 +181,7 @@ def _port_rows(
     stalled = port.ranks == (spec.stalled_rank,) and port.role in ("host", "hca")
     corrupted = loads[0].stalled.at(instants) if stalled and spec.stall_kind == "loss" else nothing
     stops = loads[0].stall_ns.at(instants) / _PAUSE_NS if stalled and spec.stall_kind == "pause" else nothing
-    background = np.cumsum(rng.exponential(2_000.0, len(instants)))
+    background = np.cumsum(rng.exponential(2_000.0 if port.ranks else _others_bytes(spec, port), len(instants)))
     sample = _Sample(
         role=port.role,
         received=carried + background + (corrupted * _RESENT_RATIO if port.role == "host" else 0),
@@ -194,6 +196,11 @@ def _port_rows(
         counts = floor + np.floor(values).astype(np.int64)
         label = f"{port.device},{port.name},{queue},{name}"
         yield from (f"{stamp},{label},{count}\n" for stamp, count in zip(stamps.tolist(), counts.tolist(), strict=True))
+
+
+def _others_bytes(spec: Spec, port: Port) -> float:
+    """What another job's port carries between two samples, in the mean."""
+    return _OTHERS_UTILIZATION * port.speed_gbps / 8 * poll_ns(spec)
 
 
 def _switch_counters(sample: _Sample) -> Iterator[tuple[str, str, Floats]]:
