@@ -75,7 +75,8 @@ def what_if(
     -------
     `WhatIf`: the error of the replayed baseline first, then one answer or refusal per scenario, in the given order.
     """
-    asked = default_scenarios() if scenarios is None else tuple(scenarios)
+    rates = {name: getattr(links, name, None) for name in ("intra_node_gbps", "inter_node_gbps")}
+    asked = default_scenarios(**rates) if scenarios is None else tuple(scenarios)
     if run.frame("activities").is_empty():
         reason = "The run holds no device activities (and no Gloo spans), so there is no step to replay."
         return _nothing(run, asked, threshold, reason)
@@ -84,8 +85,7 @@ def what_if(
         run=run,
         model=model,
         transfers=transfers(run, model),
-        intra_node_gbps=getattr(links, "intra_node_gbps", None),
-        inter_node_gbps=getattr(links, "inter_node_gbps", None),
+        **rates,
     )
     study = _Study(setting, threshold, price_per_gpu_hour)
     if not len(study.pooled):

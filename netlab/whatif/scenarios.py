@@ -119,18 +119,30 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
 
-def default_scenarios() -> tuple[Scenario, ...]:
-    """The questions that are asked when nobody asks: bounds, common codecs, fewer synchronisations, no straggler."""
-    return (
+def default_scenarios(*, inter_node_gbps: float | None = None, intra_node_gbps: float | None = None) -> tuple[Scenario, ...]:
+    """The questions that are asked when nobody asks: bounds, common codecs, faster links where their rates are declared, fewer
+    synchronisations, no straggler.
+
+    >>> [scenario.name for scenario in default_scenarios(inter_node_gbps=400)][-1]
+    'links between hosts at 800 Gbit/s'
+    """
+    asked = [
         Scenario(name="everything overlapped (bound)", changes=(Overlap(bound="perfect"),)),
         Scenario(name="nothing overlapped (bound)", changes=(Overlap(bound="none"),)),
         Scenario(name="bf16 gradients", changes=(Compression(method="bf16"),)),
         Scenario(name="8-bit gradients", changes=(Compression(method="int8"),)),
-        Scenario(name="10 times fewer bytes, free codec (bound)", changes=(Compression(ratio=10.0, codec_ms=0.0),)),
+        Scenario(name="1-bit gradients", changes=(Compression(method="onebit"),)),
         Scenario(name="4 micro-batches per synchronisation", changes=(Accumulation(micro_batches=4),)),
         Scenario(name="no stragglers", changes=(Straggler(rank="all"),)),
-        Scenario(name="compute twice as fast", changes=(Compute(speedup=2.0),)),
-    )
+    ]
+    if intra_node_gbps:
+        asked.append(
+            Scenario(name=f"links in hosts at {2 * intra_node_gbps:g} Gbit/s", changes=(Topology(intra_node_gbps=2 * intra_node_gbps),))
+        )
+    if inter_node_gbps:
+        name = f"links between hosts at {2 * inter_node_gbps:g} Gbit/s"
+        asked.append(Scenario(name=name, changes=(Topology(inter_node_gbps=2 * inter_node_gbps),)))
+    return tuple(asked)
 
 
 def load_scenarios(path: Path) -> tuple[Scenario, ...]:
