@@ -8,6 +8,7 @@ from netlab.readers.kineto import fields
 
 __all__ = [
     "ARRAY_END",
+    "CUT",
     "DAMAGE",
     "EVENTS",
     "EVENT_INTEGERS",
@@ -36,7 +37,7 @@ __all__ = [
 NULL = -(2**63)
 
 # What scan_events and scan_event report.
-NEED_MORE, ARRAY_END, ROWS_FULL, WORDS_FULL, DAMAGE, KEPT, SKIPPED = range(7)
+NEED_MORE, ARRAY_END, ROWS_FULL, WORDS_FULL, DAMAGE, KEPT, SKIPPED, CUT = range(8)
 
 #: Counters that all ways of reading keep alike: objects seen, objects with a phase, values that are no JSON, numbers beyond 64 bits,
 #: trailing commas, host operators passed over.

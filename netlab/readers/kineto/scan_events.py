@@ -21,12 +21,14 @@ from netlab.readers.kineto.fields import (
     FLOW,
     HOST_OP,
     IGNORED,
+    INTEGERS,
     TEXT_FIELD,
     TIME_FIELD,
     UNKNOWN,
 )
 from netlab.readers.kineto.layout import (
     ARRAY_END,
+    CUT,
     DAMAGE,
     EVENT_INTEGERS,
     EVENTS,
@@ -56,6 +58,8 @@ __all__ = ["scan_event", "scan_events"]
 # Bytes in the code below: " 34, comma 44, - 45, digits 48 to 57, : 58, [ 91, ] 93, { 123, } 125.
 # Phases: B 66, E 69, X 88, f 102, s 115, t 116. First letters of true, false, null: 116, 102, 110.
 
+_TS, _DUR = INTEGERS.index("ts"), INTEGERS.index("dur")
+
 # Put in by ``plain`` or ``compiled``.
 skip_space: Any = None
 event_field: Any = None
@@ -68,7 +72,8 @@ intern: Any = None
 def scan_event(b: Any, p: int, e: int, row: int, integers: Any, texts: Any, pool: Any, tally: Any, keep_hosts: bool) -> tuple[int, int]:
     """Read the event whose opening brace is at ``p`` into a row.
 
-    Returns (KEPT, SKIPPED, NEED_MORE, WORDS_FULL or DAMAGE, next position).
+    Returns (KEPT, SKIPPED, NEED_MORE, WORDS_FULL, DAMAGE or CUT, next position). CUT is damage inside ``args`` of an event
+    whose name and times stand before it: the row is kept with what was read, for the time was spent.
     """
     for slot in range(INTEGER_COUNT):
         integers[row, slot] = NULL
@@ -83,6 +88,10 @@ def scan_event(b: Any, p: int, e: int, row: int, integers: Any, texts: Any, pool
     seen_args = False
     after_value = False
     after_comma = False
+    args_last = False
+    broken = False
+    last_what = -1
+    last_slot = 0
     odd = 0
     overflows = 0
     commas = 0
@@ -99,18 +108,21 @@ def scan_event(b: Any, p: int, e: int, row: int, integers: Any, texts: Any, pool
             if level == 0:
                 break
             level = 0
+            args_last = True
             after_value = True
             after_comma = False
             continue
         if after_value:
             if c != 44:
-                return DAMAGE, p
+                broken = True
+                break
             p += 1
             after_value = False
             after_comma = True
             continue
         if c != 34:
-            return DAMAGE, p
+            broken = True
+            break
         key = p + 1
         p = skip_text(b, key, e)
         if p < 0:
@@ -120,13 +132,16 @@ def scan_event(b: Any, p: int, e: int, row: int, integers: Any, texts: Any, pool
         if p >= e:
             return NEED_MORE, p
         if b[p] != 58:
-            return DAMAGE, p
+            broken = True
+            break
         p = skip_space(b, p + 1, e)
         if p >= e:
             return NEED_MORE, p
         c = b[p]
         after_value = True
         after_comma = False
+        last_what = -1
+        args_last = False
         if c == 44 or c == 125:  # the value is missing
             odd += 1
             continue
@@ -163,7 +178,8 @@ def scan_event(b: Any, p: int, e: int, row: int, integers: Any, texts: Any, pool
             if p == -1:
                 return NEED_MORE, e
             if p == -2:
-                return DAMAGE, start
+                broken = True
+                break
         else:
             p = scan_scalar(b, p, e)
             if p < 0:
@@ -171,11 +187,14 @@ def scan_event(b: Any, p: int, e: int, row: int, integers: Any, texts: Any, pool
             if not (48 <= c <= 57 or (c == 45 and p > start + 1 and 48 <= b[start + 1] <= 57) or c == 116 or c == 102 or c == 110):
                 odd += 1
                 if p == start:
-                    return DAMAGE, p
+                    broken = True
+                    break
                 if what >= TEXT_FIELD:
                     c = 110
         if what < 0:
             continue
+        last_what = what
+        last_slot = slot
         if what <= TIME_FIELD:
             value = NULL
             status = 1
@@ -214,11 +233,9 @@ def scan_event(b: Any, p: int, e: int, row: int, integers: Any, texts: Any, pool
             # Enough is known to tell whether this event can be stepped over.
             skip = kind == IGNORED
             if phase == 88:
-                if kind == FLOW:
+                is_operator = kind == HOST_OP and name_at >= 0 and host_kind(b, name_at, name_at + name_size) == HOST_OP
+                if kind == FLOW or (is_operator and not keep_hosts):
                     skip = True
-                elif kind == HOST_OP and name_at >= 0 and not keep_hosts and host_kind(b, name_at, name_at + name_size) == HOST_OP:
-                    skip = True
-                    tally[HOST_EVENTS] += 1
             elif phase == 115 or phase == 102 or phase == 116:
                 skip = kind != FLOW and kind != UNKNOWN
             else:
@@ -229,11 +246,25 @@ def scan_event(b: Any, p: int, e: int, row: int, integers: Any, texts: Any, pool
                     return NEED_MORE, e
                 if p == -2:
                     return DAMAGE, start
+                if phase == 88 and kind == HOST_OP:
+                    tally[HOST_EVENTS] += 1
                 tally[OBJECTS] += 1
                 tally[EVENTS] += 1
                 tally[ODD_VALUES] += odd
                 tally[EXTRA_COMMAS] += commas
                 return SKIPPED, p
+    if broken:
+        if level == 0 and not args_last:
+            return DAMAGE, p
+        if phase != 88 or name_at < 0 or integers[row, _TS] == NULL or integers[row, _DUR] == NULL:
+            return DAMAGE, p
+        if after_value and level == 1:
+            # The damage may have cut the last value short.
+            if last_what == TEXT_FIELD:
+                texts[row, last_slot] = -1
+            elif last_what >= 0:
+                integers[row, last_slot] = NULL
+                overflows &= ~(1 << last_slot)
     keep = False
     if kind == HOST_OP and name_at >= 0:
         kind = host_kind(b, name_at, name_at + name_size)
@@ -256,14 +287,14 @@ def scan_event(b: Any, p: int, e: int, row: int, integers: Any, texts: Any, pool
     tally[ODD_VALUES] += odd
     tally[EXTRA_COMMAS] += commas
     if not keep:
-        return SKIPPED, p
+        return (DAMAGE if broken else SKIPPED), p
     overflows &= EVENT_INTEGERS | WANTED_INTEGERS[kind]
     while overflows > 0:
         tally[OVERFLOWS] += overflows & 1
         overflows >>= 1
     texts[row, KIND_COLUMN] = kind
     texts[row, PHASE_COLUMN] = phase
-    return KEPT, p
+    return (CUT if broken else KEPT), p
 
 
 def scan_events(
@@ -300,6 +331,8 @@ def scan_events(
         status, q = scan_event(b, p, e, row, integers, texts, pool, tally, keep_hosts)
         if status == KEPT:
             row += 1
+        elif status == CUT:
+            return DAMAGE, p, row + 1
         elif status != SKIPPED:
             return status, comma if after_comma and status != DAMAGE else p, row
         p = q

@@ -83,16 +83,32 @@ def test_compressed_files_of_several_parts_are_read_whole(read: Read) -> None:
         assert parsed.status == "ok"
 
 
-def test_a_piece_of_another_writer_costs_the_event_that_it_cuts(read: Read) -> None:
+def test_a_piece_of_another_writer_costs_at_most_the_event_that_it_cuts(read: Read) -> None:
     events = [json.dumps(event) for event in KERNELS]
     other = json.dumps({"schemaVersion": 1, "distributedInfo": {"rank": 1}, "deviceProperties": []})[:60]
+    arguments = events[2].index('"args":') + len('"args":')
+    kept = 0
     for cut in range(1, len(events[2])):
         broken = f"{events[2][:cut]}{other}"
         frames, parsed = read(raw_trace(*events[:2], broken, *events[3:]))
-        assert names(frames) == ["k0", "k1", "k3", "k4"]
+        # The time of a kernel that is cut behind its times was spent, whatever is lost of its arguments.
+        kept += "k2" in names(frames)
+        assert cut >= arguments or "k2" not in names(frames)
+        assert [name for name in names(frames) if name != "k2"] == ["k0", "k1", "k3", "k4"]
         assert set(codes(parsed)) == {"MALFORMED_JSON"}
         assert parsed.status == "partial"
         assert "malformed" in str(parsed.message)
+    assert kept > 0.8 * (len(events[2]) - arguments)
+
+
+def test_a_value_that_may_have_been_cut_short_is_not_kept(read: Read) -> None:
+    start = '{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 2, "args": {"stream": 7, "correlation": 12'
+    for between, correlation in (("", None), (", ", 12), (', "Process Group Name": "de', 12)):
+        frames, _ = read(raw_trace(f'{start}{between}{{ "schemaVersion": 1, "x": [', json.dumps(kernel(5))))
+        row = frames["device_events"].row(0, named=True)
+        assert (row["start_ns"], row["end_ns"], row["stream"], row["correlation"]) == (1000, 3000, 7, correlation)
+        assert row["group_name"] is None
+        assert names(frames) == ["k", "k5"]
 
 
 def test_header_values_behind_damage_still_count(read: Read) -> None:
