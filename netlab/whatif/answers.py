@@ -93,6 +93,23 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
         ]
         return SCENARIOS.validate(SCENARIOS.conform(pl.DataFrame(rows, schema=dict(SCENARIOS.schema))))
 
+    def table(self, *fields: str) -> pl.DataFrame:
+        """Chosen fields of every answer, one row each, lists as text; for reading in a notebook.
+
+        >>> answer = Answer(name="x", changes=[], assumptions=["a", "b"])
+        >>> base = Baseline(measured_ms=None, replayed_ms=None, replay_error=None, dependencies="inferred")
+        >>> WhatIf(baseline=base, scenarios=[answer]).table("assumptions").row(0)
+        ('x', 'a; b')
+        """
+        rows = [{"name": answer.name, **{field: _readable(getattr(answer, field)) for field in fields}} for answer in self.scenarios]
+        return pl.DataFrame(rows, infer_schema_length=None, strict=False)
+
     def __repr__(self) -> str:
         refused = sum(answer.refused is not None for answer in self.scenarios)
         return f"<WhatIf: {len(self.scenarios)} scenarios, {refused} refused>"
+
+
+def _readable(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return "; ".join(f"{item:.4g}" if isinstance(item, float) else str(item) for item in value)
+    return value

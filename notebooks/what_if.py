@@ -1,0 +1,63 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: ipynb,py:percent
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # What would help?
+#
+# The run is replayed from its own dependency graph with changed costs. Every answer stands beside the replay's error on the unchanged run.
+# Change the parameters and run all cells, or `papermill what_if.ipynb out.ipynb -p run PATH -p scenarios scenarios.toml`.
+
+# %% tags=["parameters"]
+run: str = "data/gpu-16rank"  # folder or file with traces
+scenarios: str = ""  # a scenario file; empty: scenarios.toml of the run's folder is not looked for, the built-in questions are asked
+config: str = ""  # a netlab.toml beside the one of the run (declared link rates, price per GPU-hour)
+
+# %%
+import netlab
+from netlab import figures
+
+figures.enable()
+opened = netlab.open(run, config=config or None)
+answers = netlab.what_if(opened, scenarios or None)
+answers.baseline
+
+# %% [markdown]
+# ## All scenarios against the measured step
+#
+# Sorted by gain. The thin line is where the step lies in 95 of 100 cases.
+
+# %%
+frame = figures.scenario_frame(answers.to_dict()["scenarios"])
+figures.scenario_chart(frame, answers.baseline.measured_ms, answers.baseline.threshold)
+
+# %%
+answers.frame()
+
+# %% [markdown]
+# ## What each answer needs and assumes
+#
+# Refused answers say what is missing.
+
+# %%
+answers.table("assumptions", "inputs_missing", "refused")
+
+# %% [markdown]
+# ## Ask your own
+#
+# Changes of one scenario are replayed together, never multiplied.
+
+# %%
+from netlab.whatif import Compression, Scenario, Straggler
+
+mine = Scenario(name="bf16 gradients and no straggler", changes=(Compression(method="bf16"), Straggler(rank="all")))
+netlab.what_if(opened, [mine]).table("predicted_ms", "interval95_ms", "speedup", "confidence", "assumptions")
