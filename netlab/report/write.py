@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from netlab.errors import ReportError
-from netlab.export.files import write_text
 from netlab.export.notebooks import notebooks_folder
 from netlab.report.failure import failure_page
 from netlab.report.kernel import run_notebook
@@ -73,19 +72,26 @@ def write_report(
         A parameter is not one of the notebook's; nothing was written.
     ReportError
         The notebook failed or its kernel died. The folder then holds verdict.json, summary.md, the tables, the notebook as far as it came,
-        and a report.html that says what failed.
+        and a report.html that says what failed. Or the folder cannot be written, or the disk is full: then nothing is there.
     """
     began = time.monotonic()
     source = notebooks_folder() / f"{notebook}.ipynb"
     given = {"run": verdict.run.name, "threshold": repr(verdict.threshold), **(parameters or {})}
     refuse_unknown(given, declared_parameters(source))
     target = out_dir if out_dir is not None else default_folder(verdict.run.name, datetime.now(UTC))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    draft.chmod(0o755)
     try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    except OSError as error:
+        raise ReportError(f"{target} cannot be written: {error.strerror}; choose another folder with --out.") from error
+    try:
+        draft.chmod(0o755)
         failure = _fill(draft, run, verdict, source, given, began)
         _publish(draft, target)
+    except OSError as error:
+        raise ReportError(
+            f"The report could not be written to {target}: {error.strerror or error}; free some space or choose another folder with --out."
+        ) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     append_step_summary(summary_markdown(verdict))
@@ -102,8 +108,8 @@ def _fill(draft: Path, run: Run, verdict: Verdict, source: Path, given: Mapping[
     exporter = threading.Thread(target=_load_exporter, daemon=True)
     exporter.start()
     run.save(draft / "tables")
-    write_text(draft / "verdict.json", verdict.json())
-    write_text(draft / "summary.md", summary_markdown(verdict))
+    (draft / "verdict.json").write_text(verdict.json(), "utf-8")
+    (draft / "summary.md").write_text(summary_markdown(verdict), "utf-8")
     (draft / "charts").mkdir()
     executed, failure = run_notebook(source, draft / "report.ipynb", {**given, "stored": ".", "png": True}, draft)
     exporter.join()
@@ -112,10 +118,12 @@ def _fill(draft: Path, run: Run, verdict: Verdict, source: Path, given: Mapping[
 
         for name, picture in _pictures(executed):
             (draft / "charts" / f"{name}.png").write_bytes(picture)
-        write_text(draft / "report.html", page_html(executed, title=f"{verdict.run.name}: {verdict.headline}"))
+        (draft / "report.html").write_text(page_html(executed, title=f"{verdict.run.name}: {verdict.headline}"), "utf-8")
     else:
-        write_text(draft / "report.html", failure_page(verdict, failure, executed))
-    write_text(draft / "netlab.prom", prometheus_text(verdict, datetime.now(UTC), time.monotonic() - began, success=failure is None))
+        (draft / "report.html").write_text(failure_page(verdict, failure, executed), "utf-8")
+    (draft / "netlab.prom").write_text(
+        prometheus_text(verdict, datetime.now(UTC), time.monotonic() - began, success=failure is None), "utf-8"
+    )
     return failure
 
 

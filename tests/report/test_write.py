@@ -82,6 +82,25 @@ def test_unknown_parameter_writes_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    made = made_run(ranks=2, steps=1)
+    (tmp_path / "file").write_text("mine", "utf-8")
+    with pytest.raises(ReportError, match=r"file/r cannot be written: .*choose another folder"):
+        write_report(made.run, made.verdict, tmp_path / "file" / "r")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_full_disk_leaves_nothing_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("netlab.report.write.run_notebook", full)
+    made = made_run(ranks=2, steps=1)
+    with pytest.raises(ReportError, match="No space left on device"):
+        write_report(made.run, made.verdict, tmp_path / "r")
+    assert not list(tmp_path.iterdir())
+
+
 def test_failed_notebook_leaves_a_page_that_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
