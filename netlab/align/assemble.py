@@ -245,9 +245,10 @@ def _whole_hosts(assembly: Assembly) -> dict[str, list[int]]:
 
 def _groups_table(split: pl.DataFrame, members_of: Mapping[int, tuple[tuple[int, ...], int]], world_size: int | None) -> pl.DataFrame:
     found = (
-        split.group_by("gid", pl.col("group_name").fill_null("").alias("name"))
+        split.group_by("group", pl.col("group_name").fill_null("").alias("name"))
         .agg(
-            pl.col("group", "size", "layer").first(),
+            pl.col("gid", "layer").first(),
+            pl.col("size").max(),
             pl.col("group_description").drop_nulls().sort().first(),
             pl.col("op").unique().sort(),
         )

@@ -52,6 +52,8 @@ def resolve_groups(
     the list where some members stay unknown. gid 0 is all ranks.
     """
     labelled = pl.any_horizontal(pl.col("group_ranks", "group_name").is_not_null())
+    # A size below one is damage, and says nothing.
+    events = events.with_columns(group_size=pl.when(pl.col("group_size") > 0).then("group_size"))
     cases = events.filter(labelled).select(*_KEY, "rank").unique(_KEY, maintain_order=True).sort(_KEY)
     configured = _configured(process_groups)
     world = tuple(range(world_size)) if world_size else tuple(ranks)

@@ -13,6 +13,8 @@ from netlab.units import dtype_bytes
 __all__ = ["batched_messages", "describe_communication", "fill_from_calls"]
 
 _EVENT = ["file", "event"]
+#: More elements than any memory holds.
+_MOST_ELEMENTS = 1 << 50
 
 
 def fill_from_calls(events: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
@@ -84,7 +86,7 @@ def _message_parts(known: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
         "dst_rank",
         "dtype",
         op="call_op",
-        bytes=pl.max_horizontal("in_elements", "out_elements") * pl.col("element_bytes"),
+        bytes=_message_bytes(),
     )
     return found.join(told, on="call").sort(*_EVENT, "call").drop("call")
 
@@ -153,9 +155,14 @@ def describe_communication(events: pl.DataFrame) -> pl.DataFrame:
         .then("stated_op")
         .otherwise(pl.col("kernel_op").fill_null("unknown"))
     )
-    elements = pl.max_horizontal("in_elements", "out_elements")
-    message = pl.when(pl.col("stated_op") == "barrier").then(None).otherwise(elements * pl.col("element_bytes"))
+    message = pl.when((pl.col("stated_op") != "barrier").fill_null(value=True)).then(_message_bytes())
     return events.with_columns(op=op, bytes=message).drop("stated_op", "element_bytes")
+
+
+def _message_bytes() -> pl.Expr:
+    """Bytes of the larger of input and output; null for element types of unknown size and for counts that only damage can give."""
+    elements = pl.max_horizontal("in_elements", "out_elements")
+    return pl.when(elements.is_between(0, _MOST_ELEMENTS)).then(elements * pl.col("element_bytes"))
 
 
 def _mapping(
