@@ -22,6 +22,7 @@ from netlab.whatif.changes.select import missing_ranks
 from netlab.whatif.costs import transfers
 from netlab.whatif.draft import Draft, Refusal, Setting
 from netlab.whatif.engine import Engine, Result
+from netlab.whatif.jobs import answer_operations
 from netlab.whatif.scenarios import Scenario, default_scenarios
 from netlab.whatif.timeline import simulated_tables
 from netlab.whatif.uncertainty import MIN_STEPS, block_bootstrap, half_width, model_error
@@ -77,6 +78,8 @@ def what_if(
     """
     rates = {name: getattr(links, name, None) for name in ("intra_node_gbps", "inter_node_gbps")}
     asked = default_scenarios(**rates) if scenarios is None else tuple(scenarios)
+    if run.frame("activities").is_empty() and not run.frame("job_operations").is_empty():
+        return answer_operations(run.frame("job_operations"), asked, float(threshold), price_per_gpu_hour)
     if run.frame("activities").is_empty():
         reason = "The run holds no device activities (and no Gloo spans), so there is no step to replay."
         return _nothing(run, asked, threshold, reason)

@@ -12,7 +12,9 @@ import pytest
 from netlab.errors import ParseError, RunError
 from netlab.readers.base import Sink
 from netlab.readers.bytedance import OperationTraceReader
+from netlab.run import Run, RunFacts
 from netlab.schema.operations import JOB_OPERATIONS
+from netlab.whatif import Scenario, Straggler, what_if
 from netlab.whatif.megatron import slowdown
 
 
@@ -119,3 +121,12 @@ def test_a_truncated_file_is_one_sentence(tmp_path: Path, shared_data: Path) -> 
     assert not OperationTraceReader().sniff(cut.read_bytes()[:64], cut)
     with pytest.raises(ParseError, match="NOT_A_TRACE"):
         OperationTraceReader().read(cut, Sink(), "cut.parquet")
+
+
+def test_whatif_answers_only_the_question_for_no_stragglers() -> None:
+    run = Run.from_frames({"job_operations": _two_stages()}, RunFacts(name="job"))
+    document = what_if(run, [Scenario(name="even", changes=(Straggler(rank="all"),)), Scenario(name="one", changes=(Straggler(rank=1),))])
+    even, one = document.scenarios
+    assert document.baseline.measured_ms == 69.0
+    assert even.predicted_ms == pytest.approx(69.0)
+    assert one.refused is not None
