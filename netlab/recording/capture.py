@@ -214,9 +214,9 @@ class Capture:
 
     def _make_profiler(self) -> Any:
         profiler = self._torch.profiler
-        kinds = [profiler.ProfilerActivity.CPU]
-        if self._torch.cuda.is_available():
-            kinds.append(profiler.ProfilerActivity.CUDA)
+        # A CUDA build without a GPU still offers CUDA, and complains when it is asked for.
+        absent = set() if self._torch.cuda.is_available() else {profiler.ProfilerActivity.CUDA}
+        kinds = set(profiler.supported_activities()) - absent
         options: dict[str, Any] = dict(self._profile)
         experimental = self._experimental_config()
         if experimental is not None:
