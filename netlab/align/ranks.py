@@ -198,24 +198,26 @@ def _groups_differ(groups: pl.DataFrame, one: int, other: int) -> bool:
 
 
 def _windows(files_of: Mapping[int, list[dict[str, object]]], extents: Mapping[int, _Extent]) -> dict[int, int]:
-    """Profiler cycles. Ranks with equally many files are matched by order; else windows are stretches of time that files share."""
-    ordered = {
-        rank: sorted((_int(row["file"]) for row in rows), key=lambda file: (extents[file].start_ns if file in extents else 0, file))
-        for rank, rows in files_of.items()
-    }
-    by_order = {file: number for files in ordered.values() for number, file in enumerate(files)}
-    if len({len(files) for files in ordered.values()}) <= 1:
+    """Profiler cycles: stretches of time that files of several ranks share; by order in each rank where clocks are too far off for that."""
+
+    def opened(file: int) -> tuple[int, int]:
+        return (extents[file].start_ns if file in extents else 0, file)
+
+    ordered = [sorted((_int(row["file"]) for row in rows), key=opened) for rows in files_of.values()]
+    by_order = {file: number for files in ordered for number, file in enumerate(files)}
+    if max(by_order.values(), default=0) == 0:
         return by_order
     by_time: dict[int, int] = {}
     number, reach = -1, 0
-    for file in sorted(by_order, key=lambda file: (extents[file].start_ns if file in extents else 0, file)):
+    for file in sorted(by_order, key=opened):
         extent = extents.get(file, _Extent(0, 0))
         if number < 0 or extent.start_ns > reach:
             number += 1
         reach = max(reach, extent.end_ns)
         by_time[file] = number
-    distinct = all(len({by_time[file] for file in files}) == len(files) for files in ordered.values())
-    return by_time if distinct else by_order
+    apart = all(len({by_time[file] for file in files}) == len(files) for files in ordered)
+    shared = len(by_time) > len(set(by_time.values()))
+    return by_time if apart and shared else by_order
 
 
 def _hosts(files_of: Mapping[int, list[dict[str, object]]], world_size: int | None, options: AlignOptions) -> dict[int, str]:

@@ -84,6 +84,16 @@ def test_a_rank_that_lacks_a_cycle_keeps_the_window_of_the_others(tmp_path: Path
     assert result.frames["steps"].select("rank", "window").rows() == [(0, 0), (0, 1), (1, 1)]
 
 
+def test_ranks_that_recorded_different_cycles_share_only_the_common_one(tmp_path: Path) -> None:
+    result = align_traces(tmp_path, _trace(0), _trace(0, at=500), _trace(1, at=500), _trace(1, at=1000))
+    assert result.frames["steps"].select("rank", "window").rows() == [(0, 0), (0, 1), (1, 1), (1, 2)]
+
+
+def test_cycles_of_clocks_that_are_seconds_apart_are_matched_by_order(tmp_path: Path) -> None:
+    traces = [_trace(rank, at=at, clock_ms=rank * 60_000) for rank in (0, 1) for at in (0, 500)]
+    assert align_traces(tmp_path, *traces).frames["steps"]["window"].to_list() == [0, 1, 0, 1]
+
+
 def test_impossible_duration_does_not_make_cycles_overlap(tmp_path: Path) -> None:
     first = _trace(0).compute(9, 9e12)
     assert align_traces(tmp_path, first, _trace(0, at=500)).frames["trace_files"]["window"].to_list() == [0, 1]
