@@ -47,6 +47,8 @@ def _reached(timeline: Timeline, chosen: pl.Expr) -> pl.DataFrame:
 def low_bandwidth(timeline: Timeline) -> list[Finding]:
     """LOW_BUS_BANDWIDTH: below half of the stated link at large sizes, or below half of what groups of the same kind reach beside it."""
     whole = int(timeline.pooled["step_ns"].sum())
+    if not whole:
+        return []
     findings = []
     peers = _reached(timeline, pl.col("bytes") >= PEER_MESSAGE_BYTES)
     peers = peers.filter(pl.len().over(_KIND) >= _PEERS).with_columns(reference=pl.col("busbw").median().over(_KIND))
@@ -98,7 +100,7 @@ def small_messages(timeline: Timeline) -> list[Finding]:
     on_path = timeline.groups.filter(pl.col("parallelism").is_in(["TP", "CP", "EP", "PP"]))["group"].unique().to_list()
     low = table.filter((pl.col("busbw") < EFFICIENCY_LOW * pl.col("reference")) & ~pl.col("group").is_in(on_path))
     exposed, whole = int(low["exposed_ns"].sum()), int(timeline.pooled["step_ns"].sum())
-    if not low.height or exposed < WEIGHT_SHARE * whole:
+    if not low.height or not whole or exposed < WEIGHT_SHARE * whole:
         return []
     worst = low.sort("exposed_ns", "group", "op", descending=[True, False, False]).row(0, named=True)
     lost = (pl.col("exposed_ns") * (1 - pl.col("busbw") / pl.col("reference"))).sum()
