@@ -6,12 +6,13 @@ import logging
 import sys
 from typing import Any, Protocol
 
-from netlab.readers.kineto import plain
+from netlab.readers.kineto import plain, shared
 
 __all__ = ["Backend", "PlainBackend", "choose_backend"]
 
 
 _LOG = logging.getLogger(__name__)
+_LOADED_FROM_BYTES, _MADE_FROM_BYTES = 32 << 20, 512 << 20
 
 
 class Backend(Protocol):
@@ -74,12 +75,23 @@ class PlainBackend:
         return int(plain.skip_stream(data, at, end, state))
 
 
-def choose_backend(is_small: bool) -> Backend:
-    """Compiled code for large files, or where it is loaded already; otherwise msgspec, also where numba does not work."""
+class _Amount:
+    """Bytes of small files that this process has read."""
+
+    read_bytes = 0
+
+
+def choose_backend(small_bytes: int | None) -> Backend:
+    """Compiled code for a large file (None), or once many small ones have come; otherwise msgspec, also where numba does not work.
+
+    Loading the compiled code costs as much as reading 32 MB without it; making it, as much as 512 MB.
+    """
     from netlab.readers.kineto.strict import StrictBackend
 
-    if is_small and "netlab.readers.kineto.compiled" not in sys.modules:
-        return StrictBackend()
+    if small_bytes is not None and "netlab.readers.kineto.compiled" not in sys.modules:
+        _Amount.read_bytes += small_bytes
+        if _Amount.read_bytes < _MADE_FROM_BYTES and (_Amount.read_bytes < _LOADED_FROM_BYTES or not shared.is_compiled()):
+            return StrictBackend()
     try:
         from netlab.readers.kineto.compiled import CompiledBackend
     except (ImportError, OSError) as error:

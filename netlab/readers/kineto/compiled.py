@@ -6,11 +6,9 @@ at all. Nothing here calls itself: numba's cached recursive functions abort the 
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Callable
 from functools import lru_cache
-from pathlib import Path
 from pickle import UnpicklingError
 from types import FunctionType
 from typing import Any
@@ -64,24 +62,14 @@ def _functions() -> dict[str, Callable[..., Any]]:
 
 
 def _compile(cache: bool) -> dict[str, Callable[..., Any]]:
-    version = _version()
-
     def wrap(name: str, function: FunctionType) -> Any:
         if name not in _SIGNATURES:
             return njit(nogil=True, boundscheck=False, error_model="numpy", forceinline=name not in _CALLED)(function)
         # numba looks only at the file of this function for changes; the name makes the cache follow the others, too.
-        function.__qualname__ = f"{name}_{version}"
+        function.__qualname__ = f"{name}_{shared.version()}"
         return njit(_SIGNATURES[name], nogil=True, boundscheck=False, error_model="numpy", cache=cache)(function)
 
     return shared.bind({name: getattr(compiled_primitives, name) for name in shared.PRIMITIVES}, wrap)
-
-
-def _version() -> str:
-    """A short hash of everything that the compiled code is made of."""
-    digest = hashlib.sha256()
-    for module in (*shared.SOURCES, compiled_primitives):
-        digest.update(Path(str(module.__file__)).read_bytes())
-    return digest.hexdigest()[:12]
 
 
 class CompiledBackend:

@@ -71,12 +71,12 @@ def read_frames(path: Path, source: str | None = None) -> tuple[dict[str, pl.Dat
     return {table: sink.collect(table) for table in sink.frames}, parsed
 
 
-def read_with(path: Path, sink: Sink, source: str, choose: Callable[[bool], Backend], small_bytes: int = SMALL_BYTES) -> Parsed:
-    """``KinetoReader.read`` with a choice of scanner, given whether the file has at most ``small_bytes``."""
+def read_with(path: Path, sink: Sink, source: str, choose: Callable[[int | None], Backend], small_bytes: int = SMALL_BYTES) -> Parsed:
+    """``KinetoReader.read`` with a choice of scanner by the file's size, None if it has more than ``small_bytes``."""
     with open_stream(path) as stream:
         head = _head(stream, small_bytes)
         is_small = len(head) <= small_bytes
-        backend = choose(is_small)
+        backend = choose(len(head) if is_small else None)
         writer = _Writer(sink, BaseGuess(path, stream.compression != "none"))
         tables = TableWriter(writer.write)
         document = _pass(_window(head, stream), backend, tables, writer, keep_hosts=False)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from netlab.readers.kineto import fields, layout, scan_events, scan_values
+from netlab.readers.kineto import scan_events, scan_values
 
-__all__ = ["PRIMITIVES", "SOURCES", "bind"]
-
-#: Modules that the scanner is made of.
-SOURCES = (fields, layout, scan_values, scan_events)
+__all__ = ["PRIMITIVES", "bind", "is_compiled", "version"]
 
 #: Functions that whoever binds the scanner provides under these names.
 PRIMITIVES = ("next_quote", "next_structural", "skip_space", "event_field", "argument_field", "category", "host_kind", "intern")
@@ -29,3 +29,17 @@ def bind(primitives: Mapping[str, Any], wrap: Callable[[str, FunctionType], Any]
     for module, name in _FUNCTIONS:
         space[name] = wrap(name, FunctionType(getattr(module, name).__code__, space, name))
     return {name: space[name] for _, name in _FUNCTIONS}
+
+
+@lru_cache(maxsize=1)
+def version() -> str:
+    """A short hash of everything that compiled code is made of."""
+    digest = hashlib.sha256()
+    for name in ("fields", "layout", "scan_values", "scan_events", "compiled_primitives"):
+        digest.update((Path(__file__).parent / f"{name}.py").read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def is_compiled() -> bool:
+    """Whether compiled code of this version lies beside the package; told without loading numba. Other cache folders are not looked at."""
+    return any((Path(__file__).parent / "__pycache__").glob(f"*.scan_events_{version()}-*.nbi"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from netlab.readers.kineto import compiled, reader
+from netlab.readers.kineto import backends, compiled, reader, shared
 from netlab.readers.kineto.backends import choose_backend
 from netlab.readers.kineto.overlap import BatchThread
 from tests.readers.kineto.support import kernel, trace
@@ -31,12 +31,30 @@ def test_a_small_file_loads_no_compiler(tmp_path: Path) -> None:
 
 
 def test_large_files_are_read_with_compiled_code() -> None:
-    assert choose_backend(is_small=False).name == "compiled"
+    assert choose_backend(None).name == "compiled"
+
+
+def test_many_small_files_are_worth_loading_what_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "netlab.readers.kineto.compiled")
+    monkeypatch.setattr(backends._Amount, "read_bytes", 0)
+    monkeypatch.setattr(shared, "is_compiled", lambda: False)
+    assert [choose_backend(10 << 20).name for _ in range(6)] == ["strict"] * 6
+    monkeypatch.setattr(shared, "is_compiled", lambda: True)
+    monkeypatch.setattr(backends._Amount, "read_bytes", 0)
+    assert [choose_backend(10 << 20).name for _ in range(3)] == ["strict"] * 3
+    assert choose_backend(10 << 20).name == "compiled"
+
+
+def test_compiled_code_is_found_by_what_it_was_made_of() -> None:
+    assert len(shared.version()) == 12
+    compiled.CompiledBackend()
+    beside = Path(shared.__file__).parent / "__pycache__"
+    assert shared.is_compiled() is any(beside.glob(f"*scan_events_{shared.version()}*.nbi"))
 
 
 def test_without_numba_large_files_are_read_all_the_same(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setitem(sys.modules, "netlab.readers.kineto.compiled", None)
-    assert choose_backend(is_small=False).name == "strict"
+    assert choose_backend(None).name == "strict"
     assert "numba cannot be loaded" in caplog.text
 
 
