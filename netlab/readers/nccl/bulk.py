@@ -22,6 +22,7 @@ def feed_large(collector: LogCollector, data: bytes) -> bool:
     if (kinds == scan.PARTIAL).any():
         return False
     first = collector.lines
+    vias, via_lines = _known_paths(collector, data, found)
     collector.foreign += int((kinds == scan.FOREIGN).sum())
     call_lines = np.flatnonzero(kinds == scan.CALL)
     # Behind a barrier an address may mean another communicator, so what is in front of it is taken first.
@@ -32,8 +33,41 @@ def feed_large(collector: LogCollector, data: bytes) -> bool:
         until = int(np.searchsorted(call_lines, border))
         _calls(collector, data, found.calls[done:until], call_lines[done:until] + first + 1)
         begin, done = border, until
+    _connections(collector, data, found, vias, via_lines, first)
     collector.lines = first + len(kinds)
     return True
+
+
+def _known_paths(collector: LogCollector, data: bytes, found: scan.Scan) -> tuple[scan.Int64s, scan.Int64s]:
+    """Connections whose transport is of a known form, with its number in place of its hash; the others become ordinary lines."""
+    lines = np.flatnonzero(found.kind == scan.VIA)
+    if not len(lines):
+        return found.vias, lines
+    _, at, place = np.unique(found.vias[:, scan.PATH_HASH], return_index=True, return_inverse=True)
+    texts = [data[found.vias[row, scan.PATH_START] : found.end[lines[row]]].rstrip() for row in at]
+    numbers = np.array([collector.connections.path(text.decode("utf-8", "replace")) for text in texts], dtype=np.int64)[place.reshape(-1)]
+    found.kind[lines[numbers < 0]] = scan.PLAIN
+    vias = found.vias.copy()
+    vias[:, scan.PATH_HASH] = numbers
+    return vias[numbers >= 0], lines[numbers >= 0]
+
+
+def _connections(collector: LogCollector, data: bytes, found: scan.Scan, vias: scan.Int64s, lines: scan.Int64s, first: int) -> None:
+    """``via`` lines as columns. To which communicator each belongs is settled at the end of the file."""
+    if not len(lines):
+        return
+    parts = found.parts[lines]
+    _, at, place = np.unique(vias[:, scan.VIA_HOST_HASH] * 1_000_003 + parts[:, 2], return_index=True, return_inverse=True)
+    numbers = np.empty(len(at), np.int64)
+    for number in np.argsort(at):
+        row = parts[at[number]]
+        process = collector.state.process(data[row[0] : row[1]].decode().split(".")[0], int(row[2]))
+        numbers[number] = collector.connections.process(process)
+    columns = (scan.VIA_CHANNEL, scan.VIA_NUMBER, scan.VIA_SRC, scan.VIA_DST, scan.VIA_SIDE, scan.PATH_HASH)
+    collector.connections.add_columns(
+        (numbers[place.reshape(-1)], parts[:, 3], lines + first + 1, *(vias[:, column] for column in columns))
+    )
+    collector.records += len(lines)
 
 
 def _records(collector: LogCollector, data: bytes, found: scan.Scan, first: int, begin: int, end: int) -> None:

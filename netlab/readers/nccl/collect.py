@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from netlab.issues import Issue
 from netlab.readers.base import Sink
+from netlab.readers.nccl.connections import Connections
 from netlab.readers.nccl.events import event_of, watchdog_event
 from netlab.readers.nccl.handlers import Handlers
 from netlab.readers.nccl.host_topology import TopologyLines
@@ -16,7 +17,7 @@ from netlab.readers.nccl.records import Record, RecordSplitter, clean, is_torn, 
 from netlab.readers.nccl.rings import RingLines
 from netlab.readers.nccl.secrets import mask_text
 from netlab.readers.nccl.state import Communicator, LogState, Process
-from netlab.readers.nccl.tables import EventRow, communicator_rows, connection_rows, event_rows
+from netlab.readers.nccl.tables import EventRow, communicator_rows, event_rows
 from netlab.readers.nccl.tuning import TuningTable
 
 __all__ = ["LogCollector"]
@@ -44,6 +45,7 @@ class LogCollector:
         self._tuning = TuningTable()
         self._topology = TopologyLines()
         self.operations = Operations()
+        self.connections = Connections()
         self._events: list[EventRow] = []
         self._event_of: dict[tuple[object, ...], EventRow] = {}
         self._cache: dict[str, Message | None] = {}
@@ -58,7 +60,7 @@ class LogCollector:
         self._last_event: EventRow | None = None
         self._last_kind: str | None = None
         self._known: dict[int, tuple[EventRow | None, str]] = {}
-        self._handlers = Handlers(self.state, self.operations, self._rings, self._tuning, self._topology).by_kind
+        self._handlers = Handlers(self.state, self.operations, self.connections, self._rings, self._tuning, self._topology).by_kind
 
     @property
     def unparsed(self) -> int:
@@ -279,7 +281,7 @@ class LogCollector:
             if row.code == "version" and row.process is None:
                 row.process = self.state.speaker_of_line.get(row.line)
         sink.write("communicators", communicator_rows(self.state, self._source))
-        sink.write("connections", connection_rows(self.state, self._source))
+        sink.write("connections", self.connections.frame(self.state, self._source))
         sink.write("nccl_events", event_rows(self._events, self._source))
         sink.write("communicator_edges", self._rings.frame(self._source))
         sink.write("tuning_predictions", self._tuning.frame(self._source))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
 
+from netlab.readers.nccl.connections import Connections
 from netlab.readers.nccl.host_topology import TopologyLines
 from netlab.readers.nccl.messages import Message
 from netlab.readers.nccl.operations import Operations
 from netlab.readers.nccl.records import Record, timestamp_ns
 from netlab.readers.nccl.rings import RingLines
-from netlab.readers.nccl.state import Connection, LogState, Process
+from netlab.readers.nccl.state import LogState, Process
 from netlab.readers.nccl.tuning import TuningTable
 
 __all__ = ["Handlers"]
@@ -26,9 +26,18 @@ Handler = Callable[[Process, Record, Message], None]
 class Handlers:
     """``by_kind`` maps kinds of messages to what they do."""
 
-    def __init__(self, state: LogState, operations: Operations, rings: RingLines, tuning: TuningTable, topology: TopologyLines) -> None:
+    def __init__(
+        self,
+        state: LogState,
+        operations: Operations,
+        connections: Connections,
+        rings: RingLines,
+        tuning: TuningTable,
+        topology: TopologyLines,
+    ) -> None:
         self.state = state
         self.operations = operations
+        self._connections = connections
         self._rings = rings
         self._tuning = tuning
         self._topology = topology
@@ -81,27 +90,8 @@ class Handlers:
     def _via(self, process: Process, record: Record, message: Message) -> None:
         parts = message.parts
         pointer = parts["comm"]
-        owner = self.state.pointer(process, pointer, record.line) if pointer else process.open_by_thread.get(record.tid)
-        number, device, proxy = (None if text is None else int(text) for text in (parts["connection"], parts["device"], parts["proxy"]))
-        # One copy of each of the few texts, not one per line: a large job has millions of connections.
-        path, name = sys.intern(parts["path"] or ""), parts["name"]
-        connection = Connection(
-            process=process,
-            communicator=owner,
-            tid=record.tid,
-            line=record.line,
-            channel=int(parts["channel"] or 0),
-            number=number,
-            src=int(parts["src"] or 0),
-            dst=int(parts["dst"] or 0),
-            side=parts["side"],
-            path=path,
-            name=sys.intern(name) if name else None,
-            device=device,
-            proxy=proxy,
-            gdr=parts["gdr"] is not None,
-        )
-        self.state.connections.append(connection)
+        owner = self.state.pointer(process, pointer, record.line) if pointer else None
+        self._connections.add(process, owner, record.tid, record.line, parts)
 
     def _nics(self, process: Process, record: Record, message: Message) -> None:
         text = message.parts["list"] or ""

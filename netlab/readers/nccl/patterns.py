@@ -7,13 +7,15 @@ Every form and its range of versions is in ../shared/notes/nccl_formats.md secti
 
 from __future__ import annotations
 
-__all__ = ["KINDS"]
+__all__ = ["KINDS", "PATH"]
 
 _P = r"(?P<comm>0x[0-9a-f]+)"
 _RCCL = r"(?: comm (?P<comm>0x[0-9a-f]+))?(?: nRanks (?P<nranks>\d+))?(?: busId (?P<bus>[0-9a-f]+))?"
 _NET = r"(?:NET|COLLNET)/(?P<name>[A-Za-z][\w .-]*?)/(?P<device>\d+)(?:\((?P<proxy>\d+)\))?(?P<gdr>/GDRDMA(?:\(PCI\))?)?(?:/Shared)?"
 _P2P = r"P2P/(?:IPC|CUMEM|MNNVL|intraMNNVL|direct pointer|direct|indirect/\d+\[[0-9a-f]+\])(?:/(?:read|CE|write))*"
 _SHM = r"SHM(?:/(?:direct|CE)){0,2}|direct shared memory"
+#: A transport as it stands behind "via".
+PATH = _NET + "|" + _P2P + "|" + _SHM
 _INIT = (
     r"(?:\[Rank \d+\] )?(?:(?P<function>nccl\w+) )?comm "
     + _P
@@ -24,7 +26,7 @@ _INIT = (
 
 KINDS: tuple[tuple[str, bool, str], ...] = (
     ("operation", True, r"(?P<function>\w+): opCount (?P<seq>[0-9a-f]+) sendbuff \S+ recvbuff \S+ count (?P<count>\d+) datatype (?P<dtype>\d+) op (?P<redop>\d+) root (?P<root>-?\d+) comm (?P<comm>0x[0-9a-f]+) \[nranks=(?P<nranks>\d+)\] stream (?P<stream>0x[0-9a-f]+|\(nil\))(?: task (?P<task>\d+) globalrank (?P<globalrank>\d+))?"),
-    ("via", True, r"(?:Channel|Ring) (?P<channel>\d+)(?:/(?P<connection>\d+))? : (?P<src>\d+)(?:\[[0-9a-f]+\])? -> (?P<dst>\d+)(?:\[[0-9a-f]+\])?(?: \[(?P<side>send|receive)\])? via (?P<path>" + _NET + "|" + _P2P + "|" + _SHM + ")" + _RCCL),
+    ("via", True, r"(?:Channel|Ring) (?P<channel>\d+)(?:/(?P<connection>\d+))? : (?P<src>\d+)(?:\[[0-9a-f]+\])? -> (?P<dst>\d+)(?:\[[0-9a-f]+\])?(?: \[(?P<side>send|receive)\])? via (?P<path>" + PATH + ")" + _RCCL),
     ("collnet_via", True, r"(?:CollNet|Coll) (?P<channel>\d+)(?:/\d+)? : (?P<rank>\d+) \[(?P<side>send|receive)\] via COLLNET/(?P<name>[\w .-]+?)/(?P<device>\d+)(?P<gdr>/GDRDMA(?:\(PCI\))?)?(?:/Shared)?"),
     ("init", True, _INIT),
     ("layout", True, r"comm " + _P + r" rank (?P<rank>\d+) nRanks (?P<nranks>\d+) nNodes (?P<nodes>\d+) localRanks (?P<local_ranks>\d+) localRank (?P<local_rank>\d+) MNNVL (?P<mnnvl>\d+)"),

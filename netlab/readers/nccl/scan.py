@@ -16,21 +16,24 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BARRIER", "CALL", "FOREIGN", "PARTIAL", "PLAIN", "UNUSUAL", "Scan", "scan_lines"]
+__all__ = ["BARRIER", "CALL", "FOREIGN", "PARTIAL", "PLAIN", "UNUSUAL", "VIA", "Scan", "scan_lines"]
 
 #: Kinds of lines. After a BARRIER (the end of a communicator) an address may mean another one; a PARTIAL line goes on in the next.
-BLANK, FOREIGN, UNUSUAL, PLAIN, CALL, BARRIER, PARTIAL = 0, 1, 2, 3, 4, 5, 6
+BLANK, FOREIGN, UNUSUAL, PLAIN, CALL, BARRIER, PARTIAL, VIA = 0, 1, 2, 3, 4, 5, 6, 7
 #: Columns of ``Scan.calls``.
 HOST_START, HOST_END, PID, NAME_START, NAME_END, SEQ, COUNT, DTYPE, ROOT, COMM, NRANKS, STREAM, HOST_HASH, NAME_HASH = range(14)
 _FIELDS = 14
+#: Columns of ``Scan.vias``.
+VIA_CHANNEL, VIA_NUMBER, VIA_SRC, VIA_DST, VIA_SIDE, PATH_START, PATH_HASH, VIA_HOST_HASH = range(8)
+_VIA_FIELDS = 8
 
 Int64s = NDArray[np.int64]
 
 
 class Scan(NamedTuple):
-    """Lines of a piece of a log. ``calls`` has one row per line of kind CALL, in order.
+    """Lines of a piece of a log. ``calls`` has one row per line of kind CALL, ``vias`` one per line of kind VIA, in order.
 
-    ``digest`` is the hash of a PLAIN line's record, ``parts`` the places of its host, its pid and tid, and where its message begins.
+    ``digest`` is the hash of a PLAIN or VIA line's record, ``parts`` the places of its host, its pid and tid, and where its message begins.
     """
 
     start: Int64s
@@ -39,6 +42,7 @@ class Scan(NamedTuple):
     digest: Int64s
     parts: Int64s
     calls: Int64s
+    vias: Int64s
 
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -64,14 +68,17 @@ _TEXTS = (
     b" comm 0x",
     b" [nranks=",
     b"] stream ",
+    b" task ",
+    b" globalrank ",
 )
-_LITERALS = np.frombuffer(b"".join(_TEXTS), dtype=np.uint8)
-_BORDERS = np.cumsum([0, *(len(text) for text in _TEXTS)])
+_VIA_TEXTS = (b"Channel ", b"Ring ", b" : ", b" -> ", b" [send]", b" [receive]", b" via ")
+_LITERALS = np.frombuffer(b"".join((*_TEXTS, *_VIA_TEXTS)), dtype=np.uint8)
+_BORDERS = np.cumsum([0, *(len(text) for text in (*_TEXTS, *_VIA_TEXTS))])
 
 
 @_jit
-def _scan(buffer, start, end, kind, digest, parts, calls):
-    size, line, found, at = len(buffer), 0, 0, 0
+def _scan(buffer, start, end, kind, digest, parts, calls, vias):
+    size, line, found, connected, at = len(buffer), 0, 0, 0, 0
     while at < size:
         special, torn, blank, marks, any_marks, mark = False, False, True, 0, 0, 0
         i = at
@@ -120,13 +127,19 @@ def _scan(buffer, start, end, kind, digest, parts, calls):
                 else:
                     digest[line] = _hash(buffer, host, i)
                     parts[line, 0], parts[line, 1], parts[line, 2], parts[line, 3], parts[line, 4] = host, host_end, pid, tid, body
-                    result = BARRIER if _ends_communicator(buffer, at, i) else PLAIN
+                    result = PLAIN
+                    if _ends_communicator(buffer, at, i):
+                        result = BARRIER
+                    elif _via(buffer, body, i, vias, connected):
+                        vias[connected, VIA_HOST_HASH] = _hash(buffer, host, host_end)
+                        connected += 1
+                        result = VIA
             elif host == -2:
                 result = PARTIAL
         kind[line] = result
         line += 1
         at = i + 1
-    return found
+    return found, connected
 
 
 @_jit
@@ -135,6 +148,42 @@ def _ends_communicator(buffer, start, end):
     if end - start < 20 or buffer[end - 1] != 69 or buffer[end - 8] != 67 or buffer[end - 9] != 32:
         return False
     return (buffer[end - 10] == 121 and buffer[end - 11] == 111) or (buffer[end - 10] == 116 and buffer[end - 11] == 114)
+
+
+@_jit
+def _bracket(buffer, at, end):
+    """The position behind ``[device]``, or the same one where there is none."""
+    if at < 0 or at >= end or buffer[at] != 91:
+        return at
+    _, i = _digits(buffer, at + 1, end, 16)
+    return i + 1 if 0 <= i < end and buffer[i] == 93 else -1
+
+
+@_jit
+def _via(buffer, at, end, vias, row):
+    """Read a ``via`` line into a row; False if the message does not begin like one. The transport is judged by the caller."""
+    i = _literal(buffer, at, end, 12)
+    if i < 0:
+        i = _literal(buffer, at, end, 13)
+    vias[row, VIA_CHANNEL], i = _digits(buffer, i, end, 10)
+    vias[row, VIA_NUMBER] = -1
+    if 0 <= i < end and buffer[i] == 47:
+        vias[row, VIA_NUMBER], i = _digits(buffer, i + 1, end, 10)
+    vias[row, VIA_SRC], i = _digits(buffer, _literal(buffer, i, end, 14), end, 10)
+    vias[row, VIA_DST], i = _digits(buffer, _literal(buffer, _bracket(buffer, i, end), end, 15), end, 10)
+    i = _bracket(buffer, i, end)
+    vias[row, VIA_SIDE] = 0
+    for side in range(1, 3):
+        behind = _literal(buffer, i, end, 15 + side)
+        if behind >= 0:
+            vias[row, VIA_SIDE] = side
+            i = behind
+    i = _literal(buffer, i, end, 18)
+    if i < 0 or i >= end or vias[row, VIA_SRC] < 0 or vias[row, VIA_DST] < 0:
+        return False
+    vias[row, PATH_START] = i
+    vias[row, PATH_HASH] = _hash(buffer, i, end)
+    return True
 
 
 @_jit
@@ -313,5 +362,6 @@ def scan_lines(data: bytes) -> Scan:
     kind, digest = np.zeros(lines, np.int8), np.zeros(lines, np.int64)
     parts = np.empty((lines, 5), np.int64)
     calls = np.empty((lines, _FIELDS), np.int64)
-    found = _scan(buffer, start, end, kind, digest, parts, calls)
-    return Scan(start, end, kind, digest, parts, calls[:found])
+    vias = np.empty((lines, _VIA_FIELDS), np.int64)
+    found, connected = _scan(buffer, start, end, kind, digest, parts, calls, vias)
+    return Scan(start, end, kind, digest, parts, calls[:found], vias[:connected])

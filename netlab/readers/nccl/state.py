@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-__all__ = ["Communicator", "Connection", "LogState", "Process"]
+__all__ = ["Communicator", "LogState", "Process"]
 
 
 @dataclass(eq=False, slots=True)
@@ -60,27 +60,9 @@ class Process:
     by_pointer: dict[str, Communicator] = field(default_factory=dict)
     open_by_thread: dict[int, Communicator] = field(default_factory=dict)
     recent_by_thread: dict[int, Communicator] = field(default_factory=dict)
+    #: Per thread the lines of each initialisation: first, last (None while open), communicator.
+    windows: dict[int, list[tuple[int, int | None, Communicator]]] = field(default_factory=dict)
     global_rank: int | None = None
-
-
-@dataclass(eq=False, slots=True)
-class Connection:
-    """One ``via`` line. ``name``, ``device`` and ``proxy`` are of network connections only."""
-
-    process: Process
-    communicator: Communicator | None
-    tid: int
-    line: int
-    channel: int
-    number: int | None
-    src: int
-    dst: int
-    side: str | None
-    path: str
-    name: str | None
-    device: int | None
-    proxy: int | None
-    gdr: bool
 
 
 class LogState:
@@ -88,7 +70,6 @@ class LogState:
 
     def __init__(self) -> None:
         self.processes: dict[tuple[str | None, int], Process] = {}
-        self.connections: list[Connection] = []
         self._waiting_versions: list[tuple[str, int]] = []
         #: Line of a version without a header to the process that printed it.
         self.speaker_of_line: dict[int, Process] = {}
@@ -139,19 +120,29 @@ class LogState:
         if what == "Init START":
             found.started, found.started_ns = True, ts_ns
             process.open_by_thread[tid] = found
+            windows = process.windows.setdefault(tid, [])
+            if windows and windows[-1][1] is None:
+                windows[-1] = (windows[-1][0], line - 1, windows[-1][2])
+            windows.append((line, None, found))
         elif what == "Init COMPLETE":
             found.complete = True
             if found.init_ms is None and ts_ns is not None and found.started_ns is not None and ts_ns >= found.started_ns:
                 found.init_ms = (ts_ns - found.started_ns) / 1e6
             process.open_by_thread.pop(tid, None)
-            for connection in reversed(self.connections):
-                if connection.process is not process or connection.tid != tid or connection.communicator is not None:
-                    break
-                connection.communicator = found
+            self._close(process, tid, line, found)
         else:
             found.ended = True
         process.recent_by_thread[tid] = found
         return found
+
+    @staticmethod
+    def _close(process: Process, tid: int, line: int, found: Communicator) -> None:
+        """End the window of an initialisation; versions before 2.18 print no START, so theirs begins behind the one before."""
+        windows = process.windows.setdefault(tid, [])
+        if windows and windows[-1][2] is found and windows[-1][1] is None:
+            windows[-1] = (windows[-1][0], line, found)
+        else:
+            windows.append(((windows[-1][1] or line) if windows else 0, line, found))
 
     def pointer(self, process: Process, pointer: str, line: int) -> Communicator:
         """The communicator that an address stands for; one that was never announced is made up."""
@@ -179,9 +170,6 @@ class LogState:
                 process.version = next(iter(told))
         _name(communicators)
         _place(list(self.processes.values()), communicators)
-        for connection in self.connections:
-            if connection.communicator is None:
-                connection.communicator = _owner(connection)
 
 
 def _fill(communicator: Communicator, parts: dict[str, str | None]) -> None:
@@ -250,22 +238,3 @@ def _place(processes: list[Process], communicators: list[Communicator]) -> None:
     for communicator in communicators:
         if counts[communicator.global_rank] > 1:
             communicator.global_rank = None
-
-
-def _owner(connection: Connection) -> Communicator | None:
-    """The communicator of a connection that was made lazily, after Init COMPLETE: the one whose rank the line names."""
-    ends, side = (connection.src, connection.dst), connection.side
-    mine = (ends[1],) if side == "receive" else (ends[0],) if side == "send" else ends
-    fits = [
-        c
-        for c in connection.process.communicators
-        if c.rank is not None
-        and c.nranks is not None
-        and c.nranks > max(ends)
-        and c.rank in mine
-        and not (c.ended and c.line > connection.line)
-    ]
-    if len(fits) <= 1:
-        return fits[0] if fits else None
-    used = [c for c in fits if c.first_operation is not None and c.first_operation < connection.line]
-    return max(used, key=lambda c: c.first_operation or 0) if used else None
