@@ -94,7 +94,8 @@ def cover(
         return result
     before = np.concatenate(([0], np.cumsum(end - start)))
     until_end = _covered_until(start, end, before, query_end_ns + asked)
-    return np.maximum(until_end - _covered_until(start, end, before, query_start_ns + asked), 0)
+    covered: Int64s = np.maximum(until_end - _covered_until(start, end, before, query_start_ns + asked), 0)
+    return covered
 
 
 def _covered_until(start: Int64s, end: Int64s, before: Int64s, at: Int64s) -> Int64s:

@@ -32,7 +32,7 @@ message = st.tuples(st.permutations([0, 1, 2, 3]), time, time, st.integers(0, 10
 PARTS = ("compute_ms", "exposed_comm_ms", "exposed_memory_ms", "idle_ms")
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(
     st.lists(kernel, max_size=8),
     st.lists(collective, max_size=6),
