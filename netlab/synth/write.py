@@ -27,6 +27,7 @@ TRUTH_NAME = "truth.json"
 #: From here on, packing takes longer than it saves.
 _LARGE_BYTES = 4_000_000
 _RANK_COLUMNS = ("rank", "host", "local_rank", "gpu_index", "nic", "nic_port", "rail")
+_OWN_FILES = ("rank*.pt.trace.json.gz", "nccl/nccl.node*.log", "counters/*.csv.gz", "links.csv", "ports.csv")
 #: What an operator declares: the rates that are printed on the cables, whatever they carry.
 _RUN_FILE = """[run]
 world_size = {ranks}
@@ -52,7 +53,7 @@ def write_run(
     Parameters
     ----------
     folder
-        Where the files go; made if absent. Files of the same names are replaced, others stay.
+        Where the files go; made if absent. An earlier made run there is replaced, other files stay.
     plant
         The fault, one of ``PLANTS``.
     ranks, steps, seed
@@ -73,14 +74,16 @@ def write_run(
 
     Examples
     --------
-    >>> import tempfile
-    >>> truth = write_run(tempfile.mkdtemp(), plant="straggler", ranks=4, steps=2, seed=3)
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     truth = write_run(folder, plant="straggler", ranks=4, steps=2, seed=3)
     >>> truth.cause, truth.subject["ranks"]
     ('straggler', [2])
     """
     spec = spec_for(plant, ranks=ranks, steps=steps, seed=seed, **overrides)
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
+    _remove_earlier_run(target)
     simulation = simulate(spec)
     with ThreadPoolExecutor(max_workers=2) as pool:
         jobs = [pool.submit(_write_trace, target, simulation, rank) for rank in range(spec.ranks)]
@@ -95,6 +98,16 @@ def write_run(
     truth = truth_of(simulation)
     _write_whole(target / TRUTH_NAME, msgspec.json.encode(truth))
     return truth
+
+
+def _remove_earlier_run(folder: Path) -> None:
+    """Remove the files of a run that was made here before, so that no rank or switch of it stays; without its truth nothing is touched."""
+    truth = folder / TRUTH_NAME
+    if not truth.is_file() or b"netlab.truth/" not in truth.read_bytes()[:64]:
+        return
+    for pattern in _OWN_FILES:
+        for path in folder.glob(pattern):
+            path.unlink()
 
 
 def _write_trace(folder: Path, simulation: Simulation, rank: int) -> None:

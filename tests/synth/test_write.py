@@ -96,6 +96,15 @@ def test_sequence_numbers_are_equal_on_all_members(straggler: Path) -> None:
     assert all(len(sizes) == 1 for sizes in seen.values())
 
 
+def test_a_smaller_run_leaves_nothing_of_a_larger_one(tmp_path: Path) -> None:
+    write_run(tmp_path, plant="none", ranks=6, steps=1, layers=1, counters=True)
+    (tmp_path / "mine.txt").write_text("kept")
+    write_run(tmp_path, plant="none", ranks=2, steps=1, layers=1)
+    assert len(list(tmp_path.glob("rank*.gz"))) == len(list(tmp_path.glob("nccl/*.log"))) == 2
+    assert not list(tmp_path.glob("counters/*"))
+    assert (tmp_path / "mine.txt").read_text() == "kept"
+
+
 def test_unknown_plant_names_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="did you mean 'straggler'"):
         write_run(tmp_path, plant="stragler")
