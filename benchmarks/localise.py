@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from netlab.diagnose.link_statistics import effective_size, max_null_test, outcome_residual, peer_residuals
+from netlab.diagnose.link_statistics import effective_size, max_null_test, outcome_residual, peer_residuals, ranked
 
 Floats = NDArray[np.float64]
 LINKS = 64
@@ -88,6 +88,7 @@ def simulate(situation: Situation, chance: np.random.Generator) -> tuple[Floats,
 def accuse(outcome: Floats, series: Floats, seed: int) -> tuple[int, float, float]:
     """(accused link, its p, effective size)."""
     peers = np.zeros(len(series), np.int64)
+    outcome, series = ranked(outcome[None, :])[0], ranked(series)
     residual = outcome_residual(outcome, series, peers)
     tested = max_null_test(residual, peer_residuals(series, peers), seed)
     best = int(tested.statistic.argmax())

@@ -174,7 +174,9 @@ def device_clocks(run: Run, grid: Grid) -> dict[str, Clock]:
         best = float(fits.max())
         near = shifts[fits >= best - 2 * (1 - best**2) / np.sqrt(len(t0))]
         if best >= 0.3 and 0 < fits.argmax() < len(shifts) - 1:
-            clocks[str(device)] = Clock(round(shifts[fits.argmax()]), round(near.min()), round(near.max()), best)
+            # Polls are coarse: of shifts that fit alike, the smallest.
+            alike = shifts[fits >= best - 1e-6]
+            clocks[str(device)] = Clock(round(alike[np.abs(alike).argmin()]), round(near.min()), round(near.max()), best)
     return clocks
 
 

@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from netlab.diagnose.link_grid import ERROR_CLASS, Clock, Grid, Series, device_clocks, event_series, grid_of
-from netlab.diagnose.link_statistics import Tested, effective_size, max_null_test, outcome_residual, peer_residuals
+from netlab.diagnose.link_statistics import Tested, effective_size, max_null_test, outcome_residual, peer_residuals, ranked
 from netlab.run import Run
 from netlab.topology import Hop, fabric_of
 
@@ -115,7 +115,8 @@ def _trend(values: Floats, width: int = 41) -> Floats:
 
 def _test(outcome: Floats, series: list[Series], candidates: list[Series], seed: int) -> tuple[Tested, Floats]:
     """The family-wise test of the candidates, after removing what peers share."""
-    values = np.log1p(np.stack([item.events for item in series]))
+    values = ranked(np.log1p(np.stack([item.events for item in series])))
+    outcome = ranked(outcome[None, :])[0]
     peers = np.array([item.peers for item in series], np.int64)
     residual = outcome_residual(outcome, values, peers)
     rows = [number for number, item in enumerate(series) if any(item is candidate for candidate in candidates)]
