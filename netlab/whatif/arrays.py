@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from netlab.run import Run
 
-__all__ = ["COMMUNICATION", "COMPUTE", "MEMORY", "Activities", "Steps", "load_activities", "load_steps"]
+__all__ = ["COMMUNICATION", "COMPUTE", "MEMORY", "Activities", "Steps", "grouped", "load_activities", "load_steps"]
 
 COMPUTE, MEMORY, COMMUNICATION = 0, 1, 2
 _KINDS = {"compute": COMPUTE, "memory": MEMORY, "communication": COMMUNICATION}
@@ -65,6 +65,22 @@ class Steps:
     def size(self) -> int:
         """Number of (rank, step)."""
         return len(self.part)
+
+
+def grouped(*keys: Ints) -> dict[tuple[int, ...], Ints]:
+    """Places of equal key tuples, each in ascending order; one sort, however many groups there are.
+
+    >>> {key: rows.tolist() for key, rows in grouped(np.array([1, 0, 1]), np.array([5, 5, 5])).items()}
+    {(0, 5): [1], (1, 5): [0, 2]}
+    """
+    if not len(keys[0]):
+        return {}
+    order = np.lexsort(keys[::-1])
+    changes = np.zeros(len(order) - 1, bool)
+    for key in keys:
+        changes |= np.diff(key[order]) != 0
+    runs = np.split(order, np.flatnonzero(changes) + 1)
+    return {tuple(int(key[run[0]]) for key in keys): run for run in runs}
 
 
 def load_activities(run: Run) -> Activities:

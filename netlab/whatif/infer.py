@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from netlab.whatif.arrays import COMMUNICATION, COMPUTE, Activities, Steps
+from netlab.whatif.arrays import COMMUNICATION, COMPUTE, Activities, Steps, grouped
 from netlab.whatif.graph import EdgeKind, GraphBuilder
 from netlab.whatif.host import LAUNCH, Calls, HostPoints
 
@@ -80,11 +80,6 @@ def _runs(order: Ints, keys: Ints) -> Iterator[Ints]:
         yield from np.split(order, np.flatnonzero(np.diff(keys)) + 1)
 
 
-def _by(keys: Ints) -> dict[int, Ints]:
-    order = np.argsort(keys, kind="stable")
-    return {int(keys[rows[0]]): rows for rows in _runs(order, keys[order])}
-
-
 def last_before(launch_ns: Ints, at_ns: Ints) -> Ints:
     """Position of the last launch before each instant, -1 where there is none; unknown launches count as early."""
     return np.searchsorted(np.maximum.accumulate(launch_ns), at_ns, side="left") - 1
@@ -92,9 +87,9 @@ def last_before(launch_ns: Ints, at_ns: Ints) -> Ints:
 
 def last_launched(a: Activities, part: Ints, at_ns: Ints) -> Iterator[tuple[Ints, Ints]]:
     """For each lane: the calls of its part, and the last row launched before each (-1 where there is none)."""
-    calls_of = _by(part)
+    calls_of = grouped(part)
     for rows in lane_rows(a):
-        calls = calls_of.get(int(a.part[rows[0]]))
+        calls = calls_of.get((int(a.part[rows[0]]),))
         if calls is not None:
             place = last_before(a.launch_ns[rows], at_ns[calls])
             yield calls, np.where(place >= 0, rows[place], -1)
@@ -132,9 +127,9 @@ def step_tails(builder: GraphBuilder, view: View) -> None:
     """
     a, s = view.activities, view.steps
     end, known = builder.latest()
-    rows_of = _by(a.part)
+    rows_of = grouped(a.part)
     for step in np.flatnonzero(view.mark_end >= 0):
-        rows = rows_of.get(int(s.part[step]), np.empty(0, np.int64))
+        rows = rows_of.get((int(s.part[step]),), np.empty(0, np.int64))
         inside = rows[(a.start_ns[rows] >= s.mark_start_ns[step]) & (a.start_ns[rows] < s.mark_end_ns[step])]
         if not len(inside):
             continue
@@ -180,7 +175,8 @@ def paced_launches(builder: GraphBuilder, view: View) -> None:
 
 def _running(a: Activities, part: Ints, at_ns: Ints) -> NDArray[np.bool_]:
     """Whether an activity of the part was under way at each instant."""
-    started = np.searchsorted(_key(a.part, a.start_ns, a), _key(part, at_ns, a), side="left")
+    by_start = np.sort(_key(a.part, a.start_ns, a))
+    started = np.searchsorted(by_start, _key(part, at_ns, a), side="left")
     by_end = np.sort(_key(a.part, a.end_ns, a))
     return started > np.searchsorted(by_end, _key(part, at_ns, a), side="right")
 
@@ -234,6 +230,7 @@ def drains(builder: GraphBuilder, view: View) -> None:
     a = view.activities
     communication = np.flatnonzero((a.kind == COMMUNICATION) & (a.step >= 0))
     compute = np.flatnonzero(a.kind == COMPUTE)
+    compute = compute[np.lexsort((a.start_ns[compute], a.part[compute]))]
     if not len(communication) or not len(compute):
         return
     order = communication[np.lexsort((a.end_ns[communication], a.step[communication], a.lane[communication]))]

@@ -44,9 +44,7 @@ def answer_operations(operations: pl.DataFrame, asked: Sequence[Scenario], thres
 
 def _answer(scenario: Scenario, found: Slowdown, ranks: int, price: float | None) -> Answer:
     if scenario.changes != _EVERY_RANK:
-        return _refused(
-            scenario, "Operation-level traces hold no kernels: only evening out every rank can be answered."
-        )
+        return _refused(scenario, "Operation-level traces hold no kernels: only evening out every rank can be answered.")
     predicted = found.measured_ms / found.slowdown
     model = model_error(("straggler",), 1 / found.slowdown)
     saved = 24.0 * ranks * found.wasted_share

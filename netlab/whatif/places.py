@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from netlab.whatif.arrays import grouped
 from netlab.whatif.build import Model
 from netlab.whatif.graph import NodeKind
 
@@ -70,10 +71,14 @@ def places(model: Model) -> Places:
     part_of = np.full(graph.size, -1, np.int64)
     part_of[own] = a.part
     steps: dict[int, dict[int, tuple[Ints, Ints]]] = {}
+    by_rank = grouped(np.where(kinds, graph.rank, -1).astype(np.int64), part_of)
+    nothing = np.empty(0, np.int64)
+    rows_of = grouped(s.part)
     for part, rank in {int(p): int(r) for p, r in zip(a.part, a.rank, strict=True)}.items():
-        rows = np.flatnonzero(s.part == part)
+        rows = rows_of.get((part,), nothing)
         rows = rows[np.argsort(s.mark_start_ns[rows], kind="stable")]
-        nodes = np.flatnonzero(kinds & (graph.rank == rank) & ((part_of == part) | (part_of < 0)))
+        # Host instants carry no part; those of other windows fall out by their time.
+        nodes = np.concatenate((by_rank.get((rank, part), nothing), by_rank.get((rank, -1), nothing)))
         inside = (order_ns[nodes] >= s.mark_start_ns[rows].min(initial=_FAR)) & (order_ns[nodes] <= s.end_ns[rows].max(initial=-_FAR))
         nodes = nodes[inside]
         # At one instant the host comes first, then what it launches.

@@ -16,6 +16,7 @@ from netlab.intervals import measure
 from netlab.run import Run
 from netlab.units import NS_PER_MS
 from netlab.whatif.answers import Answer, Baseline, WhatIf
+from netlab.whatif.arrays import grouped
 from netlab.whatif.build import Model, build_model
 from netlab.whatif.changes import apply
 from netlab.whatif.changes.select import missing_ranks
@@ -268,13 +269,13 @@ class _Study:
         end = result.end_ns[t.node] - result.tail_ns[t.node]
         part, step = a.part[t.row], a.step[t.row]
         busy = np.zeros(s.size)
+        entries = grouped(part, step)
         for row in range(s.size):
-            own = (part == s.part[row]) & (step == s.step[row])
-            if own.any():
+            own = entries.get((int(s.part[row]), int(s.step[row])))
+            if own is not None:
                 busy[row] = measure(np.rint(start[own]).astype(np.int64), np.rint(end[own]).astype(np.int64))
-        window = s.frame["window"].to_numpy()
-        for key in np.unique(np.stack((window, s.step)), axis=1).T:
-            rows = (window == key[0]) & (s.step == key[1])
+        window = s.frame["window"].cast(pl.Int64).to_numpy()
+        for rows in grouped(window, s.step).values():
             busy[rows] = busy[rows].max()
         return busy
 

@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from netlab.schema.timeline import ACTIVITIES, STEPS
-from netlab.whatif.arrays import COMMUNICATION, COMPUTE, MEMORY
+from netlab.whatif.arrays import COMMUNICATION, COMPUTE, MEMORY, grouped
 from netlab.whatif.build import Model
 from netlab.whatif.costs import Transfers
 
@@ -100,9 +100,9 @@ def _launched_in(model: Model) -> Ints:
     a, s = model.activities, model.steps
     result = np.full(a.size, -1, np.int64)
     closing = np.where(s.mark_end_ns >= 0, s.mark_end_ns, np.iinfo(np.int64).max)
-    for part in np.unique(s.part):
-        rows = np.flatnonzero(a.part == part)
-        steps = np.flatnonzero(s.part == part)
+    rows_of = grouped(a.part)
+    for part, steps in grouped(s.part).items():
+        rows = rows_of.get(part, np.empty(0, np.int64))
         steps = steps[np.argsort(s.mark_start_ns[steps], kind="stable")]
         at = np.where(a.launched[rows], a.launch_ns[rows], a.start_ns[rows])
         place = np.searchsorted(s.mark_start_ns[steps], at, side="right") - 1

@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from netlab.units import dtype_bytes
-from netlab.whatif.arrays import COMPUTE
+from netlab.whatif.arrays import COMPUTE, grouped
 from netlab.whatif.changes.select import GRADIENT_OPS, require_split, select_groups
 from netlab.whatif.draft import Draft, Refusal, Setting
 
@@ -75,13 +75,12 @@ def cut_buckets(draft: Draft, setting: Setting, bucket_mb: float) -> None:
     a = setting.model.activities
     grains = _grains(setting)
     exact = True
-    parts = np.stack((a.window[t.row], a.step[t.row]), axis=1)
     for group in sorted({str(g) for g in t.group[chosen]}):
         mine = chosen & (t.group == group)
-        for window, step in np.unique(parts[mine], axis=0):
-            these = np.flatnonzero(mine & (parts[:, 0] == window) & (parts[:, 1] == step))
+        entries = np.flatnonzero(mine)
+        for (_, step), places in grouped(a.window[t.row[entries]], a.step[t.row[entries]]).items():
             if step >= 0:
-                exact &= _recut(draft, setting, these, bucket_mb * _MIB, grains)
+                exact &= _recut(draft, setting, entries[places], bucket_mb * _MIB, grains)
     draft.lower("calibrated")
     draft.say(
         f"Gradients leave in buckets of {bucket_mb:g} MiB (each closes once it is that full), one after the other; "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from netlab.whatif.arrays import COMPUTE
+from netlab.whatif.arrays import COMPUTE, grouped
 from netlab.whatif.changes.select import GRADIENT_OPS, require_split, select_groups
 from netlab.whatif.draft import Draft, Refusal, Setting
 from netlab.whatif.graph import NodeKind
@@ -152,21 +152,20 @@ def _micro_batch(draft: Draft, setting: Setting) -> tuple[NDArray[np.float64], I
     free[setting.transfers.node[shared]] = 0
     end = replay(model.graph.pointer, model.graph.predecessor, draft.lag_ns[:size] + free)
     lengths, nodes, marks = [], [], []
-    for part in np.unique(a.part):
-        for step in np.unique(a.step[(a.part == part) & (a.step >= 0)]):
-            rows = np.flatnonzero((a.part == part) & (a.step == step) & (a.kind == COMPUTE))
-            if not len(rows):
-                continue
-            node = model.end_node[rows]
-            loose = node[held[node] < step]
-            if not len(loose):
-                loose = node
-            row = np.flatnonzero((model.steps.part == part) & (model.steps.step == step))
-            first = node[np.argmin(a.start_ns[rows])]
-            begin = end[model.mark_start_node[row[0]]] if len(row) and model.cpu else end[first] - free[first]
-            lengths.append(max(0.0, float(end[loose].max() - begin)))
-            nodes.append(first)
-            marks.append(model.mark_start_node[row[0]] if len(row) else -1)
+    compute = np.flatnonzero((a.kind == COMPUTE) & (a.step >= 0))
+    steps = grouped(model.steps.part, model.steps.step)
+    for key, spots in grouped(a.part[compute], a.step[compute]).items():
+        node = model.end_node[compute[spots]]
+        loose = node[held[node] < key[1]]
+        if not len(loose):
+            loose = node
+        row = steps.get(key)
+        mark = -1 if row is None else int(model.mark_start_node[row[0]])
+        first = node[np.argmin(a.start_ns[compute[spots]])]
+        begin = end[mark] if mark >= 0 and model.cpu else end[first] - free[first]
+        lengths.append(max(0.0, float(end[loose].max() - begin)))
+        nodes.append(first)
+        marks.append(mark)
     length, parts = np.array(lengths), setting.model.graph.rank[np.array(nodes, np.int64)]
     for rank in np.unique(parts):
         # Extra micro-batches are not the step's own one again: a hiccup of one step does not repeat.

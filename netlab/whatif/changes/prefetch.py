@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from netlab.whatif.arrays import COMPUTE
+from netlab.whatif.arrays import COMPUTE, grouped
 from netlab.whatif.changes.select import require_split
 from netlab.whatif.draft import Draft, Refusal, Setting
 from netlab.whatif.graph import NodeKind
@@ -34,14 +34,13 @@ def prefetch(draft: Draft, setting: Setting, depth: int) -> None:
     require_split(draft, setting, chosen, "another prefetch depth")
     moved = 0
     kinds = model.graph.kind
-    for part in np.unique(a.part[t.row[chosen]]).tolist():
-        for step in np.unique(a.step[t.row[chosen & (a.part[t.row] == part)]]).tolist():
-            these = np.flatnonzero(chosen & (a.part[t.row] == part) & (a.step[t.row] == step))
+    gathers, own = np.flatnonzero(chosen), np.flatnonzero(a.kind == COMPUTE)
+    computes = grouped(a.part[own], a.step[own])
+    for key, places in grouped(a.part[t.row[gathers]], a.step[t.row[gathers]]).items():
+        if key in computes and len(places) > 1:
+            these, compute = gathers[places], own[computes[key]]
             these = these[np.argsort(a.start_ns[t.row[these]], kind="stable")]
-            compute = np.flatnonzero((a.part == part) & (a.step == step) & (a.kind == COMPUTE))
             compute = compute[np.argsort(a.start_ns[compute], kind="stable")]
-            if len(these) < 2 or not len(compute):
-                continue
             _relax(draft, model.graph.pointer, model.graph.predecessor, kinds, t.arrival[these])
             ends, starts = a.end_ns[t.row[these]], a.start_ns[compute]
             # The unit of an all-gather is the compute that starts once it is there, up to the next one's.
