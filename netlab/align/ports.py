@@ -104,18 +104,15 @@ def _add_speeds(rows: dict[Port, dict[str, object]], names: _Names, counters: pl
 
 
 def _add_cables(rows: dict[Port, dict[str, object]], names: _Names, cables: pl.DataFrame) -> list[Issue]:
-    issues = []
+    conflicts: dict[str, list[str]] = {}
     for cable in cables.sort("declared", "source", descending=[True, False], maintain_order=True).iter_rows(named=True):
         a, b = names.find(cable["a_device"], cable["a_port"]), names.find(cable["b_device"], cable["b_port"])
         for own, other in ((a, b), (b, a)):
             row = rows[own]
             known = (row.get("peer_device"), row.get("peer_port"))
             if known[0] is not None and known != other:
-                message = (
-                    f"{own[0]}/{own[1]} is cabled to {known[0]}/{known[1]} and, by {cable['source']}, to "
-                    f"{other[0]}/{other[1]}; the first is used. Check the cabling."
-                )
-                issues.append(Issue(code="MISCABLED", source=cable["source"], message=message))
+                first, second = f"{known[0]}/{known[1]}", f"{other[0]}/{other[1]}"
+                conflicts.setdefault(cable["source"], []).append(f"{own[0]}/{own[1]} is cabled to {first} and to {second}")
                 continue
             row["peer_device"], row["peer_port"] = other
             for name in ("speed_gbps", "rail", "plane", "lag"):
@@ -123,6 +120,11 @@ def _add_cables(rows: dict[Port, dict[str, object]], names: _Names, cables: pl.D
                     row[name] = cable[name]
         if cable["role"] is not None and rows[a].get("role") is None:
             rows[a]["role"] = cable["role"]
+    issues = []
+    for source, found in sorted(conflicts.items()):
+        more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+        message = f"{source}: {'; '.join(found[:3])}{more}; the first is used. Check the cabling."
+        issues.append(Issue(code="MISCABLED", source=source, message=message))
     return issues
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from netlab.attribute.link_issues import interval_issues
 from netlab.attribute.link_resets import Resets, resets_of
 from netlab.attribute.link_samples import LINE_RATE_MARGIN, Samples, distinct_instants, stale_rows
+from netlab.attribute.link_scale import scale_issues
 from netlab.issues import Issue
 from netlab.schema.counters import LINK_INTERVALS
 
@@ -57,7 +58,7 @@ def link_intervals(counters: pl.DataFrame, ports: pl.DataFrame) -> tuple[pl.Data
     speeds = ports.select(pl.col("device", "port").cast(pl.Categorical), "speed_gbps")
     parts = [_intervals(part, speeds, resets) for part in _batches(counters)]
     frame = pl.concat([part for part in parts if part is not None] or [LINK_INTERVALS.empty()])
-    return frame, interval_issues(frame, resets)
+    return frame, [*interval_issues(frame, resets), *scale_issues(frame, ports)]
 
 
 def _sorted(rows: pl.DataFrame) -> pl.DataFrame:

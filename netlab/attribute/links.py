@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from netlab.attribute.link_intervals import link_intervals
+from netlab.attribute.link_scale import series_heads
 from netlab.schema.counters import LINKS
 
 __all__ = ["ERROR_METRICS", "link_intervals", "links", "physical_ports"]
@@ -86,7 +87,7 @@ def links(
     ``loss_ratio`` = (discards + errors) / (packets + discards + errors) of the same direction. ``pause_ratio`` is the share of time of the
     priority paused longest; where only frames are counted it is null and ``pause_ratio_max`` bounds it (65,535 quanta a frame).
     """
-    heads = _series(intervals)
+    heads = series_heads(intervals)
     chosen = physical_ports(ports, heads)
     heads = heads.join(chosen, on=["device", "port"], how="semi", maintain_order="left")
     if heads.is_empty():
@@ -113,20 +114,6 @@ def links(
     return LINKS.validate(
         LINKS.conform(table, window="samples" if window is None else "run", window_start_ns=start, window_end_ns=end, localised="no")
     )
-
-
-def _series(intervals: pl.DataFrame) -> pl.DataFrame:
-    """One row per series of a sorted table: its names as text, its first row and its number of rows."""
-    if intervals.is_empty():
-        return pl.DataFrame(schema={**dict.fromkeys(_SERIES, pl.String), "first": pl.Int64, "rows": pl.Int64})
-    new = np.ones(len(intervals), np.bool_)
-    new[1:] = False
-    for name in _SERIES:
-        codes = intervals[name].to_physical().fill_null(2**32 - 1).to_numpy()
-        new[1:] |= codes[1:] != codes[:-1]
-    first = np.flatnonzero(new)
-    names = intervals.select(_SERIES)[first].with_columns(pl.all().cast(pl.String))
-    return names.with_columns(pl.Series("first", first), pl.Series("rows", np.diff(np.append(first, len(intervals)))))
 
 
 def _span(intervals: pl.DataFrame) -> tuple[int, int]:

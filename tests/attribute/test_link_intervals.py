@@ -251,3 +251,27 @@ def test_an_oversampled_reply_collapses_to_its_39_scrapes(shared_data: Path) -> 
     frame, _ = _prometheus(shared_data, "query_range_ifHCInOctets_step10_oversampled.json")
     assert frame.height == 38
     assert frame.filter(pl.col("delta") == 0).is_empty()
+
+
+def _pair(sent: int, received: int) -> list[Issue]:
+    ends = PORTS.conform(
+        pl.DataFrame(
+            {"device": ["leaf1", "nodea"], "port": ["e0", "mlx5_0"], "peer_device": ["nodea", "leaf1"], "peer_port": ["mlx5_0", "e0"]}
+        )
+    )
+    switch = samples([(at, at * sent) for at in (0, 60, 120)], direction="tx")
+    host = samples([(at, at * received) for at in (0, 60, 120)], port="mlx5_0").with_columns(
+        pl.lit("nodea").cast(pl.Categorical).alias("device")
+    )
+    counters, _ = align_counters(pl.concat([switch, host]))
+    return link_intervals(counters, ends)[1]
+
+
+def test_words_that_pass_for_bytes_show_at_the_other_end() -> None:
+    (issue,) = _pair(4_000_000, 1_000_000)
+    assert issue.code == "SCALE_MISMATCH"
+    assert "4-byte words" in issue.message
+
+
+def test_ends_that_agree_raise_no_doubt() -> None:
+    assert _pair(4_000_000, 4_040_000) == []
