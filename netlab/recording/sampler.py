@@ -103,7 +103,7 @@ class CounterSampler:
     """Samples counters every ``interval_s`` until stopped; the file is netlab's long counter CSV.
 
     All counters of a round get the time of the round's middle. A round during which this thread lost its core is read again, for at short
-    intervals a time that is off by a millisecond makes a link look faster than it is. Late rounds are not made up for.
+    intervals a time that is off by a millisecond makes a link look faster than it is.
     """
 
     def __init__(self, path: Path, host: str, interval_s: float, counters: list[CounterFile]) -> None:
@@ -138,11 +138,23 @@ class CounterSampler:
                     self.rounds += 1
                     if self._stop.is_set():
                         return
-                    following = max(following + self.interval_s, time.monotonic())
+                    following = next_round(following, time.monotonic(), self.interval_s)
                     self._stop.wait(following - time.monotonic())
         finally:
             for _, handle in open_files:
                 os.close(handle)
+
+
+def next_round(last_s: float, now_s: float, interval_s: float) -> float:
+    """When to sample next: one interval after the last round was due, or after now if that round came so late that little of it is left.
+
+    A late round is not made up for: two samples within a fraction of a millisecond say nothing about a rate.
+
+    >>> next_round(1.0, 1.001, 0.01), next_round(1.0, 1.25, 0.01)
+    (1.01, 1.26)
+    """
+    due = last_s + interval_s
+    return due if due >= now_s + interval_s / 2 else now_s + interval_s
 
 
 def _round(open_files: list[tuple[str, int]], interval_s: float) -> str:
