@@ -52,7 +52,7 @@ def made_run(ranks: int = 8, steps: int = 6, *, slow_rank: int = 5, delay_ms: in
     frames = {
         "ranks": pl.DataFrame([{"rank": r, "host": "nodea" if r < half else "nodeb", "device": r % half} for r in range(ranks)]),
         "steps": pl.DataFrame(step_rows),
-        "activities": pl.DataFrame(activities),
+        "activities": pl.DataFrame(activities, infer_schema_length=None),
         "collectives": pl.DataFrame(collectives),
         "clocks": pl.DataFrame(
             [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import altair as alt
@@ -29,7 +30,7 @@ _BORDERS = 40
 
 
 def strip_frame(activities: pl.DataFrame, steps: pl.DataFrame, breakdown: pl.DataFrame) -> pl.DataFrame:
-    """Exposed transfer and wait of each rank in equal bins of time.
+    """Exposed transfer and wait of each rank in bins of time, as many in each step as fit.
 
     Parameters
     ----------
@@ -53,9 +54,8 @@ def strip_frame(activities: pl.DataFrame, steps: pl.DataFrame, breakdown: pl.Dat
     begin, end = _window(held, steps)
     if end <= begin or not ranks:
         return pl.DataFrame(schema={"rank": pl.Int32, **dict.fromkeys(("t0_ms", "t1_ms", "transfer_share", "wait_share"), pl.Float64)})
-    # Bins are whole pixels wide: fractions would show as seams.
-    bins = _WIDTH // -(-_WIDTH // max(24, min(_MOST_BINS, _CELLS // len(ranks))))
-    edges = np.linspace(begin, end, bins + 1).astype(np.int64)
+    edges = _edges(begin, end, steps, ranks[0], max(24, min(_MOST_BINS, _CELLS // len(ranks))))
+    bins = len(edges) - 1
     lane, start, stop, bit = _pieces(held)
     window_lane = np.repeat(np.array(ranks, np.int64), bins)
     window_start, window_end = np.tile(edges[:-1], len(ranks)), np.tile(edges[1:], len(ranks))
@@ -80,6 +80,19 @@ def _window(activities: pl.DataFrame, steps: pl.DataFrame) -> tuple[int, int]:
         return 0, 0
     begin, end = source.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
     return int(begin), int(end)
+
+
+def _edges(begin: int, end: int, steps: pl.DataFrame, rank: int, most: int) -> Any:
+    """Borders of at most ``most`` bins: as many in each step of a rank as fit, so that equal steps look equal; else equal ones."""
+    whole = steps.filter(pl.col("complete") & (pl.col("rank") == rank)).sort("start_ns") if steps.height else steps
+    if not 1 < whole.height <= most:
+        # Whole pixels: fractions would show as seams.
+        bins = _WIDTH // -(-_WIDTH // most)
+        return np.linspace(begin, end, bins + 1).astype(np.int64)
+    marks = [begin, *whole["start_ns"].to_list()[1:], end]
+    each = most // whole.height
+    inner = [np.linspace(left, right, each, endpoint=False) for left, right in pairwise(marks)]
+    return np.unique(np.concatenate([*inner, [end]]).astype(np.int64))
 
 
 def _pieces(activities: pl.DataFrame) -> tuple[Any, Any, Any, Any]:
@@ -161,7 +174,7 @@ def _layer(strip: pl.DataFrame, marks: pl.DataFrame, column: str, title: str, co
                 alt.Tooltip("wait_share:Q", title="exposed wait", format=".0%"),
             ],
         )
-        .properties(width=_WIDTH - _WIDTH % max(1, strip["t0_ms"].n_unique()), height=alt.Step(step))
+        .properties(width=_WIDTH, height=alt.Step(step))
     )
     if not marks.height:
         return cells

@@ -84,7 +84,7 @@ CONFIG: dict[str, Any] = {
         "labelPadding": 5,
         "labelLimit": 240,
     },
-    "axisBand": {"grid": False, "ticks": False, "labelOverlap": True},
+    "axisBand": {"grid": False, "ticks": False, "labelOverlap": True, "labelSeparation": 5},
     "legend": {
         "orient": "top",
         "direction": "horizontal",

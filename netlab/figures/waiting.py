@@ -88,7 +88,8 @@ def waiting_matrix(waits: pl.DataFrame, ranks: list[int], per: str = "step") -> 
             alt.Tooltip("count:Q", title="collectives"),
         ],
     )
-    chart = chart.properties(width=alt.Step(size), height=alt.Step(size))
+    wide = max(size, min(40, 420 // max(len(columns), 1)))
+    chart = chart.properties(width=alt.Step(wide), height=alt.Step(size))
     subtitle = ["A strong column is a rank that makes the others wait; a chequered matrix is noise. Only waits beyond the clock error."]
     if len(rows) < len(ranks):
         subtitle.append(f"Of {plural(len(ranks), 'rank')}, those with the most waiting.")
