@@ -95,7 +95,8 @@ def links(
     start, end = window or _span(intervals)
     sums = _sums(intervals, heads, start, end)
     if sums.is_empty():
-        return LINKS.empty()
+        # Counters of another time than the run's are still worth seeing; ``window`` says that they are not of the run.
+        return links(intervals, ports) if window is not None else LINKS.empty()
     table = _directions(sums)
     bytes_ = _bytes_of(intervals, heads)
     for part in (

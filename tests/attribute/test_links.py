@@ -131,3 +131,8 @@ def test_a_bundle_stands_in_for_members_that_nobody_counts() -> None:
     table = PORTS.conform(pl.DataFrame({"device": ["s", "s"], "port": ["e0", "Po1"], "role": ["up", "lag"], "lag": ["Po1", None]}))
     assert physical_ports(table, pl.DataFrame({"device": ["s"], "port": ["Po1"]}))["port"].to_list() == ["Po1"]
     assert physical_ports(table, table.select("device", "port"))["port"].to_list() == ["e0"]
+
+
+def test_counters_of_another_time_are_shown_as_such() -> None:
+    got = row(intervals((0, 10, 125_000_000)), window=(100 * S, 200 * S))
+    assert (got["window"], got["utilization_mean"]) == ("samples", 0.1)
