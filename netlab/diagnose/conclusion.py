@@ -62,7 +62,7 @@ def conclude(timeline: Timeline | None, findings: Sequence[Finding], facts: RunF
     weighty = [finding for finding in findings if finding.severity in _WEIGHTY]
     if timeline is None or timeline.totals["network_share"] is None:
         status = "warn" if weighty else "inconclusive"
-        cause = next((finding.cause for finding in weighty if finding.cause != "none"), "unknown")
+        cause = _own_cause(weighty) or "unknown"
         head = (
             f"{weighty[0].title}; no trace gives a share of the network"
             if weighty
@@ -84,8 +84,13 @@ def _cause(timeline: Timeline, weighty: Sequence[Finding], status: str) -> str:
     idle = unqueued_share(timeline)
     if idle is not None and idle > IDLE_SHARE:
         return "host"
-    named = next((finding.cause for finding in weighty if finding.cause not in ("none", "unknown")), None)
-    return named or ("none" if status == "pass" else "unknown")
+    return _own_cause(weighty) or ("none" if status == "pass" else "unknown")
+
+
+def _own_cause(weighty: Sequence[Finding]) -> str | None:
+    """The cause that the first finding of weight has, one that names a part of the system before one that does not."""
+    named = (finding.cause for finding in weighty if finding.cause not in ("none", "unknown"))
+    return next(named, weighty[0].cause if weighty else None)
 
 
 def _waits(timeline: Timeline) -> bool:
