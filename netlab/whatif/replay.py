@@ -5,6 +5,7 @@ Small graphs run in plain Python, because starting the compiler costs more than 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,8 @@ __all__ = ["COMPILED_FROM", "critical_path", "replay", "topological_order"]
 #: Nodes times scenarios from which compiled code pays for its start-up: loading numba takes about 1 s of CPU, plain Python 1 us per node.
 COMPILED_FROM = 1_000_000
 
+#: The same once the compiler is loaded, for this or another part of the analysis.
+_LOADED_FROM = 100_000
 #: Scenarios from which array operations per node beat plain loops.
 _ROWS_FROM = 6
 
@@ -50,7 +53,7 @@ def replay(pointer: Ints, predecessor: NDArray[np.int32], cost_ns: Floats, *, co
     [9.0, 5.0]
     """
     if compiled is None:
-        compiled = cost_ns.size >= COMPILED_FROM
+        compiled = _pays(cost_ns.size)
     if compiled:
         end = np.empty(cost_ns.shape)
         if cost_ns.ndim == 1:
@@ -76,6 +79,10 @@ def _replay_rows(pointer: Ints, predecessor: NDArray[np.int32], cost_ns: Floats)
         elif high > low:
             end[node] += np.maximum(end[predecessor[low:high]].max(axis=0), 0.0)
     return end
+
+
+def _pays(work: int) -> bool:
+    return work >= (_LOADED_FROM if "numba" in sys.modules else COMPILED_FROM)
 
 
 def _replay_python(pointer: Ints, predecessor: NDArray[np.int32], cost_ns: Floats) -> Floats:
@@ -127,7 +134,7 @@ def topological_order(size: int, source: Ints, target: Ints, preferred: Ints) ->
     following = place[target][by_source]
     degree = np.bincount(place[target], minlength=size).astype(np.int64)
     order = np.empty(size, np.int64)
-    done = _kahn_compiled(pointer, following, degree, order) if size >= COMPILED_FROM else _kahn_python(pointer, following, degree, order)
+    done = _kahn_compiled(pointer, following, degree, order) if _pays(size) else _kahn_python(pointer, following, degree, order)
     if done < size:
         raise RunError(
             "The measured order of the run contradicts itself: its dependencies close a cycle. Check the clocks (netlab "
