@@ -14,6 +14,9 @@ from netlab.units import NS_PER_MS
 
 __all__ = ["exposed_members", "group_rows", "rooflines", "traffic"]
 
+#: A transfer counts for what the run itself reached from this multiple of the clock error on.
+CLEAR_OF_ERROR = 10
+
 
 def exposed_members(collectives: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFrame:
     """How much of each member's transfer and wait no compute of its rank covers.
@@ -73,7 +76,9 @@ def rooflines(
     the best that a group of this layer and size reached in the run itself; a group without any bandwidth has no row.
     """
     hosts = dict(ranks.select("rank", "host").iter_rows())
-    reached = with_rates.group_by("layer", "members").agg(pl.col("busbw_gb_per_s").quantile(0.95, "higher"))
+    # A transfer of a few clock errors says how good the clocks are, not the link.
+    clear = with_rates.filter(pl.col("transfer_ns") >= CLEAR_OF_ERROR * pl.col("error_ns").fill_null(0))
+    reached = clear.group_by("layer", "members").agg(pl.col("busbw_gb_per_s").quantile(0.95, "higher"))
     best = {(layer, members): rate for layer, members, rate in reached.iter_rows() if rate}
     tested: dict[int, float] = {}
     if tests is not None and tests.height:

@@ -161,7 +161,8 @@ def above_line_rate(timeline: Timeline) -> list[Finding]:
                 title=f"{worst['op']} reaches {rate:.3g} GB/s on the {layer} layer, above its {origin} line rate of {limit:.3g} GB/s",
                 detail=(
                     f"{int(rows['count'].sum())} instances together are above the {origin} line rate. Either the rate is not that of one "
-                    "direction and one GPU, or the collective was reduced in the network (SHARP, NVLS), which can double the bus bandwidth of an all_reduce."
+                    "direction and one GPU, or the collective was reduced in the network (SHARP, NVLS), which can double the bus bandwidth "
+                    "of an all_reduce."
                 ),
                 action=f"Check {layer}_gbps under [links] in netlab.toml: Gbit/s, one direction, per GPU.",
                 source=_SOURCE,
