@@ -12,6 +12,9 @@ from netlab.schema.nccl_structure import HANGS
 
 __all__ = ["hangs"]
 
+#: A rank beyond this is a torn number.
+_LARGEST_JOB = 10_000_000
+
 Row = tuple[str, int, str, list[int], list[int], int | None, str]
 
 
@@ -130,7 +133,7 @@ def _from_watchdog(events: pl.DataFrame, communicators: pl.DataFrame | None) -> 
         default = name in (None, "default_pg", "0")
         size = _size(reports) or (int(world) if default and isinstance(world, int) else None)
         everyone = known | (set(range(size)) if size is not None and default else set())
-        if size is None and default:
+        if size is None and default and max(waiting) < _LARGEST_JOB:
             size, everyone = max(waiting) + 1, set(range(max(waiting) + 1))
         missing = behind - waiting
         if size is not None and len(everyone) == size and 2 * len(waiting) > size:

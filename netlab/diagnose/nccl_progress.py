@@ -88,7 +88,9 @@ def hang_findings(evidence: Evidence) -> Iterator[Finding]:
         key = (hang["group"], hang["seq"])
         if key in odd or _follows(hang, evidence.hangs, created):
             continue
-        op, seq, waiting, missing = hang["op"], hang["seq"], hang["waiting_ranks"], hang["missing_ranks"]
+        op = "collective" if hang["op"] == "unknown" else hang["op"]
+        seq, waiting, missing = hang["seq"], hang["waiting_ranks"], hang["missing_ranks"]
+        groups = [] if hang["group"] == "unknown" else [hang["group"]]
         lines = _timeouts(evidence, seq)
         rows = (
             evidence.flight.filter((pl.col("group") == hang["group"]) & (pl.col("seq") == seq))
@@ -118,7 +120,7 @@ def hang_findings(evidence: Evidence) -> Iterator[Finding]:
                 source="PyTorch issue 118369; PyTorch flight recorder",
                 evidence=[*rows, *lines],
                 ranks=missing,
-                groups=[hang["group"]],
+                groups=groups,
                 hosts=_hosts(evidence, missing),
                 severity="critical",
                 cause="host",
@@ -148,7 +150,7 @@ def hang_findings(evidence: Evidence) -> Iterator[Finding]:
             source="PyTorch ProcessGroupNCCL watchdog",
             evidence=[*lines, *rows],
             ranks=waiting,
-            groups=[hang["group"]],
+            groups=groups,
             severity="critical",
         )
 

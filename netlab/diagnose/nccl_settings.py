@@ -141,6 +141,8 @@ def env_differs(evidence: Evidence) -> Iterator[Finding]:
     lines: dict[str, dict[str, dict[str, Row]]] = defaultdict(lambda: defaultdict(dict))
     for event in evidence.of_code("env"):
         if event["host"] and event["key"] and not _OWN_PER_HOST.match(event["key"]):
+            if event["key"].endswith("_DISABLE") and event["value"] == "0":
+                continue  # that is the default
             lines[event["key"]][event["host"]].setdefault(event["value"] or "", event)
     # A host takes part if its log shows the choice of the network, which is when variables are printed: a log of one warning says nothing.
     hosts = {e["host"] for e in evidence.of_code("network", "nics") if e["host"]}

@@ -55,8 +55,8 @@ class LogCollector:
         self._invalid_utf8_line: int | None = None
         self._events_dropped = 0
         #: Hash of a record to what it was: its event, and the counter that it belongs to.
-        #: Hash of a record met inside an initialisation to its communicator: the same again changes nothing.
-        self._inside: dict[int, Communicator] = {}
+        #: Hash of a record met inside an initialisation to its communicator and event: the same again changes nothing else.
+        self._inside: dict[int, tuple[Communicator, EventRow | None]] = {}
         self._last_event: EventRow | None = None
         self._last_kind: str | None = None
         self._known: dict[int, tuple[EventRow | None, str]] = {}
@@ -103,10 +103,10 @@ class LogCollector:
         """Take one record whose header was read elsewhere; ``digest`` is its hash."""
         self._splitter.remember(record.host or "", record.pid)
         self._remembering(digest, lambda: self._record(record))
-        process = self.state.process(record.host, record.pid)
-        current = self._current(process, record.tid)
+        process = self.state.processes.get((record.host, record.pid))
+        current = self._current(process, record.tid) if process is not None else None
         if current is not None and self._last_kind is not None and self._last_kind != "init":
-            self._inside[digest] = current
+            self._inside[digest] = (current, self._last_event)
 
     @staticmethod
     def _current(process: Process, tid: int) -> Communicator | None:
@@ -116,10 +116,12 @@ class LogCollector:
 
     def count_inside(self, digest: int, tid: int) -> bool:
         """Count a record that was met before about the same communicator, where it changes nothing."""
-        known = self._inside.get(digest)
+        known, event = self._inside.get(digest, (None, None))
         if known is None or self._current(known.process, tid) is not known:
             return False
         self.records += 1
+        if event is not None:
+            event.count += 1
         return True
 
     def _remembering(self, digest: int, take: Callable[[], None]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -117,6 +117,8 @@ class Connections:
         if not self._blocks:
             return table.empty()
         block = _Block(*(np.concatenate(column) for column in zip(*self._blocks, strict=True)))
+        order = np.argsort(block.line, kind="stable")
+        block = _block(tuple(column[order] for column in block))
         owners = [*self._owners]
         owner = self._settle(block, owners)
         networks = self._networks(block, state)
@@ -201,7 +203,7 @@ class Connections:
         }
 
 
-def _block(columns: tuple[Ints, ...]) -> _Block:
+def _block(columns: tuple[NDArray[Any], ...]) -> _Block:
     kinds = (np.int32, np.int64, np.int64, np.int32, np.int16, np.int32, np.int32, np.int8, np.int32, np.int32)
     return _Block(*(column.astype(kind) for column, kind in zip(columns, kinds, strict=True)))
 

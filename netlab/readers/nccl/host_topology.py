@@ -12,7 +12,7 @@ from netlab.schema import TABLES
 
 __all__ = ["TopologyLines"]
 
-_PATH = re.compile(r"([A-Z]+/[0-9A-Fa-f-]+) ?\((\d+)/([\d.]+)/([A-Z0-9]+)\)")
+_PATH = re.compile(r"([A-Z]+/[0-9A-Fa-f-]+) ?\((\d{1,9})/(\d{1,15}(?:\.\d{1,15})?)/([A-Z0-9]+)\)")
 _KINDS = {"CPU": "cpu", "GPU": "gpu", "PCI": "pci", "NIC": "nic", "NET": "net", "NVS": "nvswitch"}
 
 
@@ -46,14 +46,22 @@ class TopologyLines:
             return
         prefix, _, rest = node.partition("/")
         info = parts["info"]
-        device = int(rest.split("-")[-1], 16) if prefix == "NET" else None
+        device = _hex(rest) if prefix == "NET" else None
         speed = _port_speed(info) if prefix == "NET" else None
         row = (
-            process.host, node, _KINDS.get(prefix, prefix.lower()), parent, rest if prefix in ("GPU", "PCI", "NIC") else None,
-            int(rest.split("-")[-1], 16) if prefix == "CPU" else None, device,
-            int(info) if prefix == "GPU" and info and info.isdigit() else None, info if prefix in ("PCI", "CPU", "NET") else None,
-            float(parts["speed"]) if parts["speed"] else None, speed, None,
-        )  # fmt: skip
+            process.host,
+            node,
+            _KINDS.get(prefix, prefix.lower()),
+            parent,
+            rest if prefix in ("GPU", "PCI", "NIC") else None,
+            _hex(rest) if prefix == "CPU" else None,
+            device,
+            int(info) if prefix == "GPU" and info and re.fullmatch(r"\d{1,7}", info) else None,
+            info if prefix in ("PCI", "CPU", "NET") else None,
+            float(parts["speed"]) if parts["speed"] else None,
+            speed,
+            None,
+        )
         self._nodes.setdefault((process.host, node), row)
 
     def _matrix(self, process: Process, parts: dict[str, str | None]) -> None:
@@ -76,6 +84,12 @@ class TopologyLines:
             table: TABLES[table].conform(pl.DataFrame(rows, schema=dict(TABLES[table].schema), orient="row"))
             for table, rows in (("topology_nodes", nodes), ("topology_paths", paths))
         }
+
+
+def _hex(text: str) -> int | None:
+    """The number behind the last dash."""
+    last = text.rpartition("-")[2]
+    return int(last, 16) if re.fullmatch(r"[0-9A-Fa-f]{1,8}", last) else None
 
 
 def _port_speed(info: str | None) -> float | None:

@@ -130,19 +130,29 @@ class InspectorTextReader:
         for chunk in LineChunks(path):
             for line in chunk.decode("utf-8", "replace").splitlines():
                 sample = _SAMPLE.match(line)
-                if sample is None:
+                value = _value(sample[3]) if sample is not None else None
+                if sample is None or value is None:
                     unparsed += bool(line.strip()) and not line.startswith("#")
                     continue
                 labels = dict(_LABEL.findall(sample[2]))
                 row = found.setdefault(tuple(sorted(labels.values())), _metric_row(labels, source))
                 if "bandwidth" in sample[1]:
-                    row["busbw_gb_per_s"] = float(sample[3])
+                    row["busbw_gb_per_s"] = value
                 else:
-                    row["duration_ns"] = round(float(sample[3]) * 1_000)
+                    row["duration_ns"] = round(value * 1_000)
         if not found:
             raise ParseError(f"NO_RECORDS: {source} holds no Inspector metric.")
         sink.write("profiler_events", _frame(list(found.values())))
         return Parsed(reader=self.name, rows=len(found), lines_unparsed=unparsed)
+
+
+def _value(text: str) -> float | None:
+    """A finite number that fits a table."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if abs(value) < 1e15 else None
 
 
 def _metric_row(labels: dict[str, str], source: str) -> dict[str, Any]:
@@ -154,7 +164,7 @@ def _metric_row(labels: dict[str, str], source: str) -> dict[str, Any]:
         "kind": op,
         "op": op,
         "timing": "period mean",
-        "nranks": int(labels["nranks"]) if labels.get("nranks", "").isdigit() else None,
+        "nranks": int(labels["nranks"]) if re.fullmatch(r"[0-9]{1,7}", labels.get("nranks", "")) else None,
         "algorithm": algorithm or None,
         "protocol": protocol or None,
         "source": source,

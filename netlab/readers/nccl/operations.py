@@ -99,7 +99,9 @@ class Operations:
         size = np.where((block.dtype >= 0) & (block.dtype < 256), sizes[block.dtype.clip(0, 255)], 0)
         nranks = np.array([owner.nranks or 0 for owner in self._owners])[block.owner]
         factor = np.where(np.array([name in _WHOLE for name in names])[block.function], nranks, 1)
-        sent = block.elements * size * factor
+        # A torn number may be larger than any buffer: then the size is not known.
+        too_large = block.elements.astype(np.float64) * size * factor > 2**62
+        sent = np.where(too_large, 0, block.elements) * size * factor
         types = [dtype_name(code) for code in range(256)]
         streams, place = np.unique(block.stream, return_inverse=True)
         frame = pl.DataFrame({
@@ -111,7 +113,7 @@ class Operations:
             "seq": block.seq,
             "count": block.elements,
             "dtype": pl.Series(types, dtype=pl.String)[block.dtype.clip(0, 255)],
-            "bytes": pl.Series(sent).set(pl.Series((size == 0) | (factor == 0)), None),
+            "bytes": pl.Series(sent).set(pl.Series((size == 0) | (factor == 0) | too_large), None),
             "root": block.root,
             "stream": pl.Series([None if s < 0 else hex(s) for s in streams.tolist()], dtype=pl.String)[place.reshape(-1)],
             "source": pl.Series([source]).new_from_index(0, len(block.line)),

@@ -13,7 +13,7 @@ __all__ = ["HEADER", "Record", "RecordSplitter", "clean", "prefix_rank", "timest
 
 #: A header may stand anywhere. An empty or ``<...>`` host occurs in excerpts.
 HEADER = re.compile(
-    r"(?P<host>[A-Za-z0-9][\w-]*|<[^<>]*>|):(?P<pid>\d+):(?P<tid>\d+) (?:\[(?P<dev>-?\d+)\] )?(?:(?P<ms>\d+\.\d+) )?"
+    r"(?P<host>[A-Za-z0-9][\w-]*|<[^<>]*>|):(?P<pid>\d{1,15}):(?P<tid>\d{1,15}) (?:\[(?P<dev>-?\d+)\] )?(?:(?P<ms>\d+\.\d+) )?"
     r"(?:(?P<src>[\w./+-]+:\d+)(?: \((?P<func>[^()]*)\))? )?NCCL (?P<level>INFO|WARN|TRACE|CALL|ABORT|ERROR)(?: |$)"
 )
 _NEXT_HEADER = re.compile(r" NCCL (?:INFO|WARN|TRACE|CALL|ABORT|ERROR)\b")

@@ -12,8 +12,8 @@ from netlab.schema import TABLES
 
 __all__ = ["RingLines"]
 
-_TREE = re.compile(r"\[(\d+)\] (-?\d+(?:/-?\d+)*)->(\d+)->(-?\d+)")
-_NVLS_TREE = re.compile(r"(-?\d+(?:/-?\d+)*)->(\d+)->(-?\d+)")
+_TREE = re.compile(r"\[(\d{1,7})\] (-?\d{1,7}(?:/-?\d{1,7})*)->(\d{1,7})->(-?\d{1,7})(?!\d)")
+_NVLS_TREE = re.compile(r"(-?\d{1,7}(?:/-?\d{1,7})*)->(\d{1,7})->(-?\d{1,7})(?!\d)")
 #: A Trees line is cut at 1023 characters with its header; one that comes near lost its end.
 _CUT_LENGTH = 940
 
@@ -55,7 +55,7 @@ def _edges(message: Message, owner: Communicator | None, line: int) -> list[Edge
 
 
 def _order(parts: dict[str, str | None], owner: Communicator | None, line: int) -> list[Edge]:
-    ranks = [int(rank) for rank in (parts["order"] or "").split()]
+    ranks = [int(rank) for rank in (parts["order"] or "").split() if len(rank) < 8]
     nranks = owner.nranks if owner is not None else None
     cut = parts["cut"] is not None or (nranks is not None and len(ranks) < nranks)
     # A closed ring has the edge from its last to its first rank; of a cut one that edge is not known.

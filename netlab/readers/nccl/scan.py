@@ -169,6 +169,8 @@ def _via(buffer, at, end, vias, row):
     vias[row, VIA_NUMBER] = -1
     if 0 <= i < end and buffer[i] == 47:
         vias[row, VIA_NUMBER], i = _digits(buffer, i + 1, end, 10)
+        if vias[row, VIA_NUMBER] < 0:
+            return False
     vias[row, VIA_SRC], i = _digits(buffer, _literal(buffer, i, end, 14), end, 10)
     vias[row, VIA_DST], i = _digits(buffer, _literal(buffer, _bracket(buffer, i, end), end, 15), end, 10)
     i = _bracket(buffer, i, end)
@@ -179,7 +181,10 @@ def _via(buffer, at, end, vias, row):
             vias[row, VIA_SIDE] = side
             i = behind
     i = _literal(buffer, i, end, 18)
-    if i < 0 or i >= end or vias[row, VIA_SRC] < 0 or vias[row, VIA_DST] < 0:
+    if i < 0 or i >= end or min(vias[row, VIA_SRC], vias[row, VIA_DST], vias[row, VIA_CHANNEL]) < 0 or vias[row, VIA_NUMBER] < -1:
+        return False
+    # Numbers no job has belong to torn lines; the patterns of the other reader have the same limits.
+    if max(vias[row, VIA_SRC], vias[row, VIA_DST], vias[row, VIA_CHANNEL]) > 9_999_999 or vias[row, VIA_NUMBER] > 999:
         return False
     vias[row, PATH_START] = i
     vias[row, PATH_HASH] = _hash(buffer, i, end)
@@ -245,7 +250,7 @@ def _header(buffer, start, end, mark):
         return none
     i -= 2
     stop, tid, scale = i, 0, 1
-    while i > start and 48 <= buffer[i] <= 57 and stop - i < 18:
+    while i > start and 48 <= buffer[i] <= 57 and stop - i < 15:
         tid += (buffer[i] - 48) * scale
         scale *= 10
         i -= 1
@@ -253,7 +258,7 @@ def _header(buffer, start, end, mark):
         return none
     i -= 1
     stop, pid, scale = i, 0, 1
-    while i > start and 48 <= buffer[i] <= 57 and stop - i < 18:
+    while i > start and 48 <= buffer[i] <= 57 and stop - i < 15:
         pid += (buffer[i] - 48) * scale
         scale *= 10
         i -= 1
@@ -306,7 +311,7 @@ def _digits(buffer, at, end, base):
     while i < end:
         byte = buffer[i]
         digit = byte - 48 if 48 <= byte <= 57 else byte - 87 if base == 16 and 97 <= byte <= 102 else -1
-        if digit < 0 or i - first > 17:
+        if digit < 0 or i - first > 14:
             break
         value = value * base + digit
         i += 1
@@ -340,7 +345,9 @@ def _call(buffer, at, end, calls, row):
     calls[row, COMM], i = _digits(buffer, _literal(buffer, i, end, 7), end, 16)
     calls[row, NRANKS], i = _digits(buffer, _literal(buffer, i, end, 8), end, 10)
     i = _literal(buffer, i, end, 9)
-    if i < 0:
+    if i < 0 or min(calls[row, NRANKS], calls[row, COUNT], calls[row, DTYPE]) < 0:
+        return False
+    if calls[row, NRANKS] > 9_999_999 or calls[row, DTYPE] > 9_999 or abs(calls[row, ROOT]) > 999_999_999:
         return False
     if i + 5 == end and buffer[i] == 40:  # (nil)
         calls[row, STREAM] = -1

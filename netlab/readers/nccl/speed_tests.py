@@ -146,13 +146,17 @@ def _float(text: str) -> float | None:
     return value if value == value and abs(value) != float("inf") else None
 
 
+def _is_size(text: str) -> bool:
+    return re.fullmatch(r"[0-9]{1,15}", text) is not None
+
+
 def _table_row(test: _Test, tokens: list[str], number: int) -> Iterator[dict[str, Any]]:
     """Two rows of a line: out of place and in place. Columns are found from both ends, since those in the middle may be empty."""
     starts = [i for i, name in enumerate(test.columns) if name == "time"]
     if not starts:
         return
     tail = len(test.columns) - starts[0]
-    first = next((i for i in range(len(tokens) - 2) if tokens[i].isdigit() and tokens[i + 1].isdigit() and not _float(tokens[i + 2])), None)
+    first = next((i for i in range(len(tokens) - 2) if _is_size(tokens[i]) and _is_size(tokens[i + 1]) and not _float(tokens[i + 2])), None)
     if first is None or len(tokens) - tail < first + 3:
         return
     middle = tokens[first + 3 : len(tokens) - tail]

@@ -14,7 +14,7 @@ from netlab.schema import TABLES
 
 __all__ = ["TuningTable"]
 
-_CELL = re.compile(r"(-?[\d.]+)/ *(-?[\d.]+)")
+_CELL = re.compile(r"(-?\d{1,15}(?:\.\d{1,15})?)/ *(-?\d{1,15}(?:\.\d{1,15})?)")
 _NAME = re.compile(r"[A-Za-z]\w*")
 _PROTOCOLS = ("LL", "LL128", "Simple")
 #: Columns of tables that print no header row of their own (2.5 to 2.7), by the number of algorithms.
