@@ -202,8 +202,9 @@ def _fits(frame: pl.DataFrame, table: pl.DataFrame) -> dict[tuple[str, str, str]
             if a >= 0 and b > 0:
                 latency, slope, source = a, b, "fit"
         for prior, origin in ((small.get((name[1], layer)), "small messages"), (_prior(table, name[1], float(np.median(size))), "table")):
-            if source == "none" and prior is not None and prior < time.min() and size.max() > _SMALL_BYTES:
-                latency, slope, source = prior, float(np.median((time - prior) / size)), origin
+            large = size > _SMALL_BYTES
+            if source == "none" and prior is not None and large.any() and prior < time[large].min():
+                latency, slope, source = prior, float(np.median((time[large] - prior) / size[large])), origin
         expected = latency + slope * size
         found[name] = Fit(latency, slope, source, len(size), tuple((time / expected - 1).tolist()))
     return found
