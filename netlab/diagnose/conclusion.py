@@ -9,11 +9,10 @@ import msgspec
 from netlab.diagnose.findings import diagnose
 from netlab.diagnose.host import unqueued_share
 from netlab.diagnose.limits import IDLE_SHARE
-from netlab.diagnose.shares import blamed_ranks, comm_above, culprit_group, main_layer, main_waits, percent, wait_cause
+from netlab.diagnose.shares import blamed_ranks, comm_above, culprit_group, limit_text, main_layer, main_waits, percent, wait_cause
 from netlab.diagnose.timeline import Timeline, layer_cause, name_group, name_ranks, pooled_waits
 from netlab.findings import Finding, ranked
 from netlab.run import RunFacts
-from netlab.units import format_percent
 
 __all__ = ["Conclusion", "conclude", "judge"]
 
@@ -100,7 +99,7 @@ def _waits(timeline: Timeline) -> bool:
 
 def _headline(timeline: Timeline, weighty: Sequence[Finding], facts: RunFacts, status: str, cause: str) -> str:
     totals = timeline.totals
-    limit = format_percent(float(timeline.threshold)).replace(".0 %", " %")
+    limit = limit_text(timeline.threshold)
     network, comm = percent(totals["network_share"]), percent(totals["comm_share"])
     if status == "flagged" and totals["basis"] == "communication":
         return f"Communication share {network} is above {limit}, and at most all of it is network: {_untold(facts)}"
@@ -108,7 +107,8 @@ def _headline(timeline: Timeline, weighty: Sequence[Finding], facts: RunFacts, s
         sure = "" if totals["flag_certain"] else f", but it may be as low as {percent(totals['network_share_low'])}{_because(facts)}"
         return f"Network share {network} is above {limit}: data moves{_LAYERS.get(cause, '')} while no compute runs{sure}"
     if _waits(timeline):
-        return f"{_waiting(timeline, cause)}: {comm} of the step is exposed communication, but only {network} is transfer"
+        word = "only" if totals["split"] == "measured" else "at most"
+        return f"{_waiting(timeline, cause)}: {comm} of the step is exposed communication, but {word} {network} is transfer"
     share = f"network share {network} is not above {limit}"
     if totals["basis"] == "communication":
         share = f"communication share {network} is not above {limit}, {_untold(facts)}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import polars as pl
 
 from netlab.diagnose.limits import OWN_DESIGN
@@ -13,6 +15,7 @@ __all__ = [
     "blamed_ranks",
     "comm_above",
     "culprit_group",
+    "limit_text",
     "main_layer",
     "main_waits",
     "mostly_waiting",
@@ -23,16 +26,24 @@ __all__ = [
 
 
 def percent(share: float | None) -> str:
-    """A share with as many digits as it takes not to print an excess as equality (25.000625 % above 25 %).
+    """A share with one digit, or with as many as it takes near the usual threshold not to print an excess as equality.
 
-    >>> percent(0.3), percent(0.25000625)
-    ('30.0 %', '25.0006 %')
+    >>> percent(0.3), percent(0.25), percent(0.25000625), percent(None)
+    ('30.0 %', '25.0 %', '25.0006 %', '-')
     """
-    for digits in (1, 2, 3, 4, 6):
-        text = format_percent(share, digits)
-        if share is None or abs(float(text.split()[0]) / 100 - share) <= abs(share) * 1e-6 or abs(share - 0.25) > 0.001:
-            return text
-    return format_percent(share, 6)
+    if share is None or abs(share - 0.25) > 0.001:
+        return format_percent(share)
+    exact = (digits for digits in (1, 2, 3, 4, 5) if abs(round(share, digits + 2) - share) < 1e-6)
+    return format_percent(share, next(exact, 6))
+
+
+def limit_text(threshold: Fraction) -> str:
+    """A threshold as people wrote it, in percent.
+
+    >>> limit_text(Fraction("0.25")), limit_text(Fraction("0.2500125"))
+    ('25 %', '25.00125 %')
+    """
+    return f"{float(100 * threshold):.9g} %"
 
 
 def main_layer(timeline: Timeline) -> str | None:
@@ -55,7 +66,7 @@ def comm_above(timeline: Timeline) -> bool:
 
 def network_share(timeline: Timeline) -> list[Finding]:
     """NETWORK_SHARE: of the totals, or of single steps or ranks where the totals stay below."""
-    totals, limit = timeline.totals, format_percent(float(timeline.threshold)).replace(".0 %", " %")
+    totals, limit = timeline.totals, limit_text(timeline.threshold)
     steps = timeline.by_step.filter("flagged")
     ranks = timeline.by_rank.filter("flagged")
     if not totals["flagged"]:
@@ -146,7 +157,7 @@ def mostly_waiting(timeline: Timeline) -> list[Finding]:
     if totals["flagged"] or not comm_above(timeline):
         return []
     waits = pooled_waits(timeline)
-    cause, limit = wait_cause(timeline), format_percent(float(timeline.threshold)).replace(".0 %", " %")
+    cause, limit = wait_cause(timeline), limit_text(timeline.threshold)
     waiting = int(timeline.pooled["exposed_wait_ns"].sum()) > int(timeline.pooled["exposed_transfer_ns"].sum())
     main = main_waits(waits, cause)
     ranks = blamed_ranks(main) if cause != "schedule" else []
