@@ -8,6 +8,7 @@ import polars as pl
 
 from netlab.align.counters import align_counters, apply_file_options
 from netlab.align.port_names import is_nic, logical_role, port_key, spelled
+from netlab.align.rails import infer_rails
 from netlab.issues import Issue
 from netlab.schema.counters import CABLES, COUNTERS, PORT_FACTS, PORTS, RANK_MAP
 from netlab.schema.timeline import RANKS
@@ -49,6 +50,7 @@ def build_ports(raw: Mapping[str, pl.DataFrame]) -> tuple[pl.DataFrame, list[Iss
     _add_roles(rows, hosts)
     _add_hosts(rows, hosts)
     _add_ranks(rows, raw)
+    issues += infer_rails(rows)
     table = [{"device": device, "port": port, **values} for (device, port), values in rows.items()]
     frame = pl.DataFrame(table, schema=dict(PORTS.schema)) if table else PORTS.empty()
     return PORTS.validate(PORTS.conform(frame)), issues

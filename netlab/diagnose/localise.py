@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from netlab.diagnose.link_changes import onsets_near_change
 from netlab.diagnose.link_grid import ERROR_CLASS, Clock, Grid, Series, device_clocks, event_series, grid_of
 from netlab.diagnose.link_statistics import Tested, effective_size, max_null_test, outcome_residual, peer_residuals, ranked
 from netlab.run import Run
@@ -102,7 +103,7 @@ def localise(run: Run, seed: int = 0) -> Localisation:
     known = replace(known, detectable_r2=tested.critical**2)
     if size < _FEWEST_EFFECTIVE:
         need = f"neighbouring cells resemble each other so much that {cells} are worth {size:.0f} (30 needed); record longer"
-        return replace(known, reason=need)
+        return _by_change(run, grid, replace(known, reason=need), candidates, slow, seed)
     return _conclude(run, grid, known, candidates, series, outcome, slow, tested, seed)
 
 
@@ -142,7 +143,7 @@ def _conclude(
         best = candidates[order[0]]
         chance = f"does no better than chance (p = {tested.p_value[order[0]]:.2g})"
         reason = f"the best of {len(candidates)} counters ({best.device}/{best.port} {best.metric}) {chance}"
-        return replace(known, state="no evidence", reason=reason)
+        return _by_change(run, grid, replace(known, state="no evidence", reason=reason), candidates, slow, seed)
     bounds = _at_clock_bounds(run, grid, known, candidates, outcome, seed)
     on_path, blamed = _paths(run), _blamed_ranks(run)
     off_path = [n for n in order if on_path is not None and not on_path.get((candidates[n].device, candidates[n].port), False)]
@@ -179,6 +180,19 @@ def _conclude(
     best_state = "localised" if any(verdict.state == "localised" for verdict in verdicts) else "associated"
     named = ", ".join(f"{verdict.device}/{verdict.port} ({verdict.metric})" for verdict in verdicts if verdict.state == best_state)
     return replace(known, state=best_state, reason=named, verdicts=tuple(verdicts))
+
+
+def _by_change(run: Run, grid: Grid, known: Localisation, candidates: list[Series], slow: NDArray[np.bool_], seed: int) -> Localisation:
+    """The answer where steps became slow and stayed so: counters of damage that began with it are associated."""
+    errors = [item for item in candidates if item.metric in ERROR_CLASS]
+    found = onsets_near_change(grid.exposed_ms, [item.events for item in errors])
+    if found is None or found[1] > _ASSOCIATED:
+        return known
+    near, chance, _ = found
+    reasons = ("steps became slow once and stayed so; one change alone localises nobody", known.reason)
+    verdicts = tuple(_verdict(run, grid, errors[n], "associated", reasons, chance, 0.0, 0, slow, seed) for n in near)
+    named = ", ".join(f"{verdict.device}/{verdict.port} ({verdict.metric})" for verdict in verdicts)
+    return replace(known, state="associated", reason=named, verdicts=verdicts)
 
 
 def _at_clock_bounds(

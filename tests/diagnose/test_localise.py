@@ -175,6 +175,18 @@ def test_without_slow_steps_there_is_nothing_to_explain() -> None:
     assert result.state == "cannot tell"
 
 
+def test_errors_that_begin_when_steps_become_slow_for_good_are_associated() -> None:
+    slow = np.arange(CELLS) >= 70
+    result = localise(job(slow, {3: slow * 50}))
+    assert (result.state, [verdict.port for verdict in result.verdicts]) == ("associated", ["e3"])
+    assert any("one change" in reason for reason in result.verdicts[0].reasons)
+
+
+def test_errors_that_begin_elsewhere_are_not() -> None:
+    slow = np.arange(CELLS) >= 70
+    assert localise(job(slow, {3: (np.arange(CELLS) >= 30) * 50})).state in ("cannot tell", "no evidence")
+
+
 def test_slow_steps_in_one_stretch_are_too_few_independent_ones() -> None:
     slow = np.arange(CELLS) % 60 < 20
     assert localise(job(slow, {3: slow * 50})).state == "cannot tell"
