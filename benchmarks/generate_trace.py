@@ -189,7 +189,8 @@ def _device_events(step: int, times: _Style, truth: Truth, seed: int) -> Iterato
         correlation = external + 100
         length = chance.randrange(2_500, 9_000)
         is_launch = call % 3 == 2 or call % 20 == 19
-        truth.add("launches", times.base_ns + times.rounded(start), times.rounded(length))
+        if is_launch:  # the other call asks and launches nothing
+            truth.add("launches", times.base_ns + times.rounded(start), times.rounded(length))
         arguments = f'"External id": {external},\n      "cbid": 211, "correlation": {correlation}'
         name = "cudaLaunchKernel" if is_launch else "cudaStreamIsCapturing"
         yield _complete("cuda_runtime", name, thread, times.text(start), times.text(length), arguments)

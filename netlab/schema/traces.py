@@ -112,7 +112,7 @@ DEVICE_EVENTS = Table(
 
 LAUNCHES = Table(
     name="launches",
-    doc="Runtime and driver calls of the host that carry a correlation id: launches, copies, synchronisation calls.",
+    doc="Runtime and driver calls of the host that carry a correlation id: launches, copies, synchronisation. Mere queries are left out.",
     key=("file", "start_ns", "correlation"),
     unique=False,
     columns=(

@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 
 from netlab.readers.kineto import fields
 
-__all__ = ["argument_field", "category", "event_field", "host_kind", "intern", "next_quote", "next_structural", "skip_space"]
+__all__ = ["argument_field", "category", "event_field", "host_kind", "intern", "is_query", "next_quote", "next_structural", "skip_space"]
 
 _inline = numba.njit(nogil=True, boundscheck=False, error_model="numpy", forceinline=True)
 
@@ -251,6 +251,39 @@ def host_kind(b, p, e):  # type: ignore[no-untyped-def]
             return _ANNOTATION
         offset += size
     return _HOST_OP
+
+
+def _query_tables() -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """The stems one behind the other, ordered by length, and for each length the range of its stems: (offset, number)."""
+    stems = sorted((stem.encode() for stem in fields.QUERY_STEMS), key=len)
+    ranges = np.zeros((len(stems[-1]) + 1, 2), np.int64)
+    offset = 0
+    for stem in stems:
+        if ranges[len(stem), 1] == 0:
+            ranges[len(stem), 0] = offset
+        ranges[len(stem), 1] += 1
+        offset += len(stem)
+    return np.frombuffer(b"".join(stems), np.uint8).copy(), ranges
+
+
+_QUERY_BYTES, _QUERY_RANGES = _query_tables()
+_PREFIX_BYTES = np.frombuffer("".join(fields.QUERY_PREFIXES).encode(), np.uint8).copy()
+_PREFIX_SIZES = np.array([len(prefix) for prefix in fields.QUERY_PREFIXES], np.int64)
+
+
+@_inline
+def is_query(b, p, e):  # type: ignore[no-untyped-def]
+    """Whether a runtime call only asks or sets something."""
+    offset = 0
+    for row in range(_PREFIX_SIZES.shape[0]):
+        size = _PREFIX_SIZES[row]
+        n = e - p - size
+        if 0 < n < _QUERY_RANGES.shape[0] and _same(b, p, size, _PREFIX_BYTES, offset):
+            for number in range(_QUERY_RANGES[n, 1]):
+                if _same(b, p + size, n, _QUERY_BYTES, _QUERY_RANGES[n, 0] + number * n):
+                    return True
+        offset += size
+    return False
 
 
 @_inline

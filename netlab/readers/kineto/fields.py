@@ -28,6 +28,8 @@ __all__ = [
     "MARK_NAMES",
     "MEMCPY",
     "MEMSET",
+    "QUERY_PREFIXES",
+    "QUERY_STEMS",
     "SUFFIXES",
     "SYNC",
     "TEXTS",
@@ -109,6 +111,54 @@ TEXTS: tuple[str, ...] = (
     "input_dims",
     "input_types",
 )
+
+#: Runtime calls behind ``cuda``, ``hip`` or ``cu`` that only ask or set something: they launch nothing and wait for nothing. In real traces
+#: they are half of all calls (watchdogs that poll events, allocators that ask whether a graph is captured); tables do not keep them.
+QUERY_STEMS: tuple[str, ...] = (
+    "CtxGetCurrent",
+    "CtxGetDevice",
+    "CtxSetCurrent",
+    "DeviceGetAttribute",
+    "DeviceGetDefaultMemPool",
+    "DeviceGetPCIBusId",
+    "DeviceGetStreamPriorityRange",
+    "DriverGetVersion",
+    "EventCreate",
+    "EventCreateWithFlags",
+    "EventDestroy",
+    "EventElapsedTime",
+    "EventQuery",
+    "FuncGetAttribute",
+    "FuncGetAttributes",
+    "FuncSetAttribute",
+    "GetDevice",
+    "GetDeviceCount",
+    "GetDeviceProperties",
+    "GetDevicePropertiesR0600",
+    "GetDeviceProperties_v2",
+    "GetFuncBySymbol",
+    "GetLastError",
+    "GetProcAddress",
+    "OccupancyMaxActiveBlocksPerMultiprocessor",
+    "OccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
+    "PeekAtLastError",
+    "PointerGetAttribute",
+    "PointerGetAttributes",
+    "RuntimeGetVersion",
+    "SetDevice",
+    "StreamGetCaptureInfo",
+    "StreamGetCaptureInfo_v2",
+    "StreamGetCaptureInfo_v3",
+    "StreamGetDevice",
+    "StreamGetFlags",
+    "StreamGetId",
+    "StreamGetPriority",
+    "StreamIsCapturing",
+    "StreamQuery",
+    "ThreadExchangeStreamCaptureMode",
+)
+#: Longer one first, as one begins like the other.
+QUERY_PREFIXES: tuple[str, ...] = ("cuda", "hip", "cu")
 
 # What to do with a value; a field is (what, slot).
 INTEGER_FIELD, TIME_FIELD, TEXT_FIELD, FIELD_PHASE, FIELD_CATEGORY, FIELD_NAME, FIELD_ARGS = range(7)

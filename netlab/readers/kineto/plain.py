@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from netlab.readers.kineto import fields, layout, shared
 
-__all__ = ["WordPool", "category", "host_kind", "number", "scan_events", "skip_space", "skip_stream", "skip_text", "skip_value"]
+__all__ = ["WordPool", "category", "host_kind", "is_query", "number", "scan_events", "skip_space", "skip_stream", "skip_text", "skip_value"]
 
 _QUOTE = re.compile(rb'["\\]').search
 _STRUCTURAL = re.compile(rb'["{}\[\]]').search
@@ -19,6 +19,7 @@ _NO_SPACE = re.compile(rb"[^\x00-\x20]").search
 _EVENT_FIELDS = {name.encode(): what << 6 | slot for name, (what, slot) in fields.EVENT_FIELDS.items()}
 _ARGUMENT_FIELDS = {name.encode(): what << 6 | slot for name, (what, slot) in fields.ARGUMENT_FIELDS.items()}
 _KINDS = {name.encode(): kind for name, kind in fields.CATEGORIES.items()}
+_QUERIES = frozenset(f"{prefix}{stem}".encode() for prefix in fields.QUERY_PREFIXES for stem in fields.QUERY_STEMS)
 _SUFFIXES = {name.encode(): kind for name, kind in fields.SUFFIXES.items()}
 
 
@@ -94,6 +95,11 @@ def host_kind(b: bytes | bytearray, p: int, e: int) -> int:
     return fields.HOST_OP
 
 
+def is_query(b: bytes | bytearray, p: int, e: int) -> bool:
+    """Whether a runtime call only asks or sets something."""
+    return bytes(b[p:e]) in _QUERIES
+
+
 def _intern(b: bytearray, p: int, e: int, raw: int, pool: WordPool) -> int:
     return pool.add(bytes(b[p:e]), raw)
 
@@ -107,6 +113,7 @@ _SCANNER = shared.bind(
         "argument_field": _argument_field,
         "category": category,
         "host_kind": host_kind,
+        "is_query": is_query,
         "intern": _intern,
         # Single elements of lists are read much faster than those of numpy arrays.
         "WANTED_INTEGERS": layout.WANTED_INTEGERS.tolist(),

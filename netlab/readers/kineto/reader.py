@@ -79,11 +79,13 @@ def read_with(path: Path, sink: Sink, source: str, choose: Callable[[int | None]
         backend = choose(len(head) if is_small else None)
         writer = _Writer(sink, BaseGuess(path, stream.compression != "none"))
         tables = TableWriter(writer.write)
-        document = _pass(_window(head, stream), backend, tables, writer, keep_hosts=False)
+        content, window = head if is_small else None, _window(head, stream)
+        del head
+        document = _pass(window, backend, tables, writer, keep_hosts=False)
         damage = stream.damage
     counts = tables.counts
     if counts.device_events == 0 and document.tally["host_events"]:
-        _read_host_ops(path, backend, writer, counts, head if is_small else None)
+        _read_host_ops(path, backend, writer, counts, content)
     parsed = account(source, document, counts, damage, header_facts(document.header))
     writer.finish(base_time_ns(document.header) or 0)
     sink.write(PROCESS_GROUPS.name, process_groups(document.header))

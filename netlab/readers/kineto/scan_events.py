@@ -22,6 +22,7 @@ from netlab.readers.kineto.fields import (
     HOST_OP,
     IGNORED,
     INTEGERS,
+    LAUNCH,
     TEXT_FIELD,
     TIME_FIELD,
     UNKNOWN,
@@ -66,6 +67,7 @@ event_field: Any = None
 argument_field: Any = None
 category: Any = None
 host_kind: Any = None
+is_query: Any = None
 intern: Any = None
 
 
@@ -234,7 +236,8 @@ def scan_event(b: Any, p: int, e: int, row: int, integers: Any, texts: Any, pool
             skip = kind == IGNORED
             if phase == 88:
                 is_operator = kind == HOST_OP and name_at >= 0 and host_kind(b, name_at, name_at + name_size) == HOST_OP
-                if kind == FLOW or (is_operator and not keep_hosts):
+                is_idle_call = kind == LAUNCH and name_at >= 0 and is_query(b, name_at, name_at + name_size)
+                if kind == FLOW or is_idle_call or (is_operator and not keep_hosts):
                     skip = True
             elif phase == 115 or phase == 102 or phase == 116:
                 skip = kind != FLOW and kind != UNKNOWN
@@ -272,6 +275,8 @@ def scan_event(b: Any, p: int, e: int, row: int, integers: Any, texts: Any, pool
         tally[HOST_EVENTS] += 1
     if phase == 88:
         keep = kind != IGNORED and kind != UNKNOWN and kind != FLOW and (kind != HOST_OP or keep_hosts)
+        if kind == LAUNCH and name_at >= 0 and is_query(b, name_at, name_at + name_size):
+            keep = False
     elif phase == 66 or phase == 69:
         keep = True
     elif phase == 115 or phase == 102:

@@ -14,7 +14,7 @@ from netlab.readers.kineto import scan_events, scan_values
 __all__ = ["PRIMITIVES", "bind", "is_compiled", "version"]
 
 #: Functions that whoever binds the scanner provides under these names.
-PRIMITIVES = ("next_quote", "next_structural", "skip_space", "event_field", "argument_field", "category", "host_kind", "intern")
+PRIMITIVES = ("next_quote", "next_structural", "skip_space", "event_field", "argument_field", "category", "host_kind", "is_query", "intern")
 
 #: In the order in which they need each other.
 _FUNCTIONS = (

@@ -145,6 +145,8 @@ class StrictBackend(PlainBackend):
                     hosts += 1
                     if phase == _X:
                         continue
+            if kind == fields.LAUNCH and phase == _X and plain.is_query(name, 1, len(name) - 1):
+                continue
             numbers, codes = _NO_INTEGERS.copy(), _NO_TEXTS.copy()
             codes[layout.KIND_COLUMN], codes[layout.PHASE_COLUMN] = kind, phase
             for slot, raw, scale in (
