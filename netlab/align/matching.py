@@ -13,6 +13,7 @@ import polars as pl
 from netlab.align.classify import SEND_RECV
 from netlab.align.lanes import align_lanes, number_rows
 from netlab.align.messages import match_messages
+from netlab.align.ranks import format_ranks
 from netlab.issues import Issue
 
 __all__ = ["SYNCHRONISING", "match_collectives"]
@@ -154,16 +155,22 @@ def _tell_gaps(events: pl.DataFrame, groups: _GroupText, issues: list[Issue]) ->
         return
     ordered = events.join(gapped, on=lane).select(*lane, "seq").unique().sort(*lane, "seq")
     ordered = ordered.with_columns(before=pl.col("seq").shift(1).over(lane)).filter(pl.col("seq") > pl.col("before") + 1)
-    found = ordered.group_by("rank", "gid", "name_id", maintain_order=True).agg(first=pl.col("before") + 1, last=pl.col("seq") - 1)
-    for rank, gid, name, first, last in found.sort("rank", "gid", "name_id").iter_rows():
-        missing = sum(high - low + 1 for low, high in zip(first, last, strict=True))
-        spans_text = [f"{low}" if low == high else f"{low}-{high}" for low, high in zip(first, last, strict=True)]
-        shown = ", ".join(spans_text[:_SHOWN]) + (", ..." if len(spans_text) > _SHOWN else "")
+    gap = pl.when(pl.col("before") + 2 == pl.col("seq")).then(pl.format("{}", pl.col("before") + 1))
+    gaps = ordered.with_columns(gap=gap.otherwise(pl.format("{}-{}", pl.col("before") + 1, pl.col("seq") - 1)))
+    by_rank = gaps.group_by("rank", "gid", "name_id", maintain_order=True).agg(
+        shown=pl.col("gap").head(_SHOWN).str.join(", "), more=pl.len() > _SHOWN, missing=(pl.col("seq") - pl.col("before") - 1).sum()
+    )
+    # Ranks that lack the same numbers stand in one sentence; a gap of all is PyTorch's numbering, not a loss.
+    members = events.group_by("gid", "name_id").agg(members=pl.col("rank").n_unique())
+    found = by_rank.group_by("gid", "name_id", "shown", "more", "missing").agg(pl.col("rank").sort()).join(members, on=["gid", "name_id"])
+    for gid, name, shown, more, missing, ranks, count in found.sort("gid", "name_id", "shown").iter_rows():
+        everyone = count == len(ranks) > 1
+        who = "No rank has" if everyone else f"Rank {ranks[0]} lacks" if len(ranks) == 1 else f"Ranks {format_ranks(ranks)} lack"
         text = (
-            f"Rank {rank} lacks {missing} operation(s) of {groups.of(gid, name)}: Seq {shown}. They were lost or ran unprofiled; "
-            "matching by number is not affected."
+            f"{who} {missing} operation(s) of {groups.of(gid, name)}: Seq {shown}{', ...' if more else ''}. They were lost or "
+            "ran unprofiled; matching by number is not affected."
         )
-        issues.append(Issue(code="SEQ_GAP", message=text))
+        issues.append(Issue(code="SEQ_GAP", message=text, severity="info" if everyone else "warning"))
 
 
 def _by_name(events: pl.DataFrame, groups: _GroupText, issues: list[Issue]) -> pl.DataFrame:
@@ -204,9 +211,13 @@ def _by_sequence(events: pl.DataFrame, groups: _GroupText, issues: list[Issue]) 
 
 def _aligned(events: pl.DataFrame, lane: list[str], groups: _GroupText, issues: list[Issue]) -> pl.DataFrame:
     events, losses = align_lanes(events, lane)
+    together: dict[tuple[int, int, int, str], list[int]] = {}
     for gid, name, rank, count, ops in losses:
+        together.setdefault((gid, name, count, ops), []).append(rank)
+    for (gid, name, count, ops), ranks in sorted(together.items()):
+        who = f"Rank {ranks[0]} lacks" if len(ranks) == 1 else f"Ranks {format_ranks(ranks)} lack"
         text = (
-            f"Rank {rank} lacks {count} operation(s) ({ops}) that other ranks of {groups.of(gid, name)} ran; the rest was "
+            f"{who} {count} operation(s) ({ops}) that other ranks of {groups.of(gid, name)} ran; the rest was "
             "matched by sequence "
             "alignment, nothing was shifted."
         )

@@ -119,7 +119,7 @@ def _ranks(rows: Sequence[Mapping[str, object]], options: AlignOptions, issues: 
     for row in rows:
         path = str(row["path"])
         stated = options.rank_overrides.get(path, row["rank"])
-        if stated is not None:
+        if stated is not None and _int(stated) >= 0:
             found[_int(row["file"])] = _int(stated)
     taken = set(found.values())
     for row in rows:
@@ -144,7 +144,8 @@ def _world_size(
     """The declared world, else what the files state, else the size of the default process group in the collectives' metadata."""
     if options.world_size is not None:
         return options.world_size
-    stated = [(_int(row["world_size"]), _int(row["file"]), str(row["path"])) for row in rows if row["world_size"] is not None]
+    stated = [(_int(row["world_size"] or 0), _int(row["file"]), str(row["path"])) for row in rows]
+    stated = [entry for entry in stated if entry[0] > 0]
     if len({size for size, _, _ in stated}) > 1:
         said = "; ".join(f"{path} says {size}" for size, _, path in sorted({(size, 0, path) for size, _, path in stated})[:6])
         code = "DUPLICATE_RANK" if len({rank_of[file] for _, file, _ in stated}) == 1 else "SEVERAL_RUNS"

@@ -189,3 +189,20 @@ def test_uneven_splits_of_an_all_to_all_match(tmp_path: Path) -> None:
     result = align_traces(tmp_path, *traces)
     assert [(row[0], row[2]) for row in instances(result)] == [([0, 1], "all_to_all"), ([0, 1], "all_reduce")]
     assert result.frames["collectives"]["bytes"].to_list() == [400, 404, 28, 28]
+
+
+def test_numbers_that_no_rank_has_are_one_remark(tmp_path: Path) -> None:
+    traces = [Trace(rank, 3).collective(1, 3, 1).collective(4, 6, 4) for rank in range(3)]
+    gaps = [issue for issue in align_traces(tmp_path, *traces).issues if issue.code == "SEQ_GAP"]
+    assert [(gap.severity, "No rank has 2 operation(s)" in gap.message, "Seq 2-3" in gap.message) for gap in gaps] == [("info", True, True)]
+
+
+def test_ranks_that_lack_the_same_numbers_stand_in_one_sentence(tmp_path: Path) -> None:
+    traces = [Trace(rank, 4) for rank in range(4)]
+    for rank, trace in enumerate(traces):
+        for seq in (1, 2, 3):
+            if seq != 2 or rank == 0:
+                trace.collective(seq * 10, seq * 10 + 5, seq)
+    gaps = [issue.message for issue in align_traces(tmp_path, *traces).issues if issue.code == "SEQ_GAP"]
+    assert len(gaps) == 1
+    assert gaps[0].startswith("Ranks 1-3 lack 1 operation(s)")
