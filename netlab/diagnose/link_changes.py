@@ -71,4 +71,4 @@ def onsets_near_change(outcome: Floats, events: list[Floats]) -> tuple[list[int]
     hit = np.zeros(len(places), np.bool_)
     for onset in onsets.values():
         hit |= np.abs(places - onset) <= _NEAR
-    return near, float((1 + hit.sum()) / (1 + len(places))), change
+    return near, float(hit.mean()), change
