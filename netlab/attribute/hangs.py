@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -116,7 +117,7 @@ def _from_watchdog(events: pl.DataFrame, communicators: pl.DataFrame | None) -> 
     timeouts: dict[tuple[int, str], list[tuple[int, dict[str, str]]]] = defaultdict(list)
     for code, rank, pairs in parsed:
         number = rank if rank is not None else _int(pairs.get("rank"))
-        if code == "watchdog_timeout" and number is not None and pairs.get("seq", "").isdigit():
+        if code == "watchdog_timeout" and number is not None and _int(pairs.get("seq")) is not None:
             timeouts[int(pairs["seq"]), pairs.get("op", "unknown")].append((number, pairs))
     rows = []
     for (seq, op), reports in sorted(timeouts.items()):
@@ -145,7 +146,7 @@ def _from_watchdog(events: pl.DataFrame, communicators: pl.DataFrame | None) -> 
 
 
 def _int(text: str | None) -> int | None:
-    return int(text) if text is not None and text.lstrip("-").isdigit() else None
+    return int(text) if text is not None and re.fullmatch(r"-?[0-9]{1,18}", text) else None
 
 
 def _size(reports: Iterable[tuple[int, dict[str, str]]]) -> int | None:

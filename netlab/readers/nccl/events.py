@@ -150,14 +150,14 @@ def event_of(message: Message | None, level: str) -> Event | None:
 
 
 _TIMEOUT = re.compile(
-    r"Watchdog caught collective operation timeout: WorkNCCL\((?P<work>[^)]*(?:\([^)]*\)[^)]*)*)\) ran for (?P<ran>\d+) milliseconds"
+    r"Watchdog caught collective operation timeout: WorkNCCL\((?P<work>[^)]*(?:\([^)]*\)[^)]*)*)\) ran for (?P<ran>\d{1,18}) milliseconds"
 )
 _STATUS = re.compile(
-    r"(?:detected by watchdog at work(?: sequence id)?: ?(?P<at>\d+)|Timeout at NCCL work: (?P<at2>\d+)|Received a dump signal)"
-    r".*?[Ll]ast enqueued (?:NCCL )?work: (?P<enqueued>-?\d+), last completed (?:NCCL )?work: (?P<completed>-?\d+)"
+    r"(?:detected by watchdog at work(?: sequence id)?: ?(?P<at>\d{1,18})|Timeout at NCCL work: (?P<at2>\d{1,18})|Received a dump signal)"
+    r".*?[Ll]ast enqueued (?:NCCL )?work: (?P<enqueued>-?\d{1,18}), last completed (?:NCCL )?work: (?P<completed>-?\d{1,18})"
 )
-_GROUP = re.compile(r"\[PG (?:ID )?(?P<id>\d+)(?: PG GUID (?P<guid>\S+?)(?:\((?P<description>[^)]*)\))?)? Rank (?P<rank>\d+)\]")
-_BRACKET_RANK = re.compile(r"(?<!PG )\[Rank (?P<rank>\d+)\]")
+_GROUP = re.compile(r"\[PG (?:ID )?(?P<id>\d{1,18})(?: PG GUID (?P<guid>\S+?)(?:\((?P<description>[^)]*)\))?)? Rank (?P<rank>\d{1,7})\]")
+_BRACKET_RANK = re.compile(r"(?<!PG )\[Rank (?P<rank>\d{1,7})\]")
 _UNKNOWN_COUNT = str(2**64 - 1)
 
 

@@ -27,9 +27,9 @@ _CRI = re.compile(r"(\d{4}-\d\d-\d\dT\S+) (stdout|stderr) ([PF]) (.*)$", re.DOTA
 _ZONE_END = re.compile(r"[+-]\d\d:$")
 _TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?")
 _RANK_PREFIXES = (
-    re.compile(r"\[rank(\d+)\]:?"),
-    re.compile(r"^\[\d+,(\d+)\]<std(?:out|err)>:"),
-    re.compile(r"^ *(\d+): "),
+    re.compile(r"\[rank(\d{1,7})\]:?"),
+    re.compile(r"^\[\d+,(\d{1,7})\]<std(?:out|err)>:"),
+    re.compile(r"^ *(\d{1,7}): "),
 )
 
 
@@ -82,7 +82,8 @@ def timestamp_ns(text: str) -> int | None:
     if not found:
         return None
     year, month, day, hour, minute, second = (int(found[i]) for i in range(1, 7))
-    if not (1 <= month <= 12 and 1 <= day <= 31 and hour < 24 and minute < 60):
+    # Nanoseconds of later years do not fit 64 bits.
+    if not (1970 <= year < 2262 and 1 <= month <= 12 and 1 <= day <= 31 and hour < 24 and minute < 60):
         return None
     seconds = calendar.timegm((year, month, day, hour, minute, second))
     zone = found[8]
