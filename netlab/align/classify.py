@@ -86,10 +86,11 @@ RULES: tuple[Rule, ...] = (
     Rule(r"\b(multimem_)?(one|two)_shot_(?P<op>all_reduce|reduce_scatter|all_gather)\w*kernel", "symmetric memory"),
     Rule(r"\bmultimem_(?P<op>all_reduce|all_gather|reduce_scatter)\w*", "symmetric memory"),
     Rule(r"\b(all_to_all_vdev|alltoallv|exchangesplitandoffset)\w*", "symmetric memory", op="all_to_all"),
+    Rule(r"\b(put|wait)_signal_kernel", "symmetric memory", op="unknown"),
     Rule(r"\bcross_device_reduce_\w+", "vLLM custom all-reduce", op="all_reduce"),
     Rule(r"\b(quickreduce::|allreduce_prototype_(one|two)shot)", "vLLM quick all-reduce", op="all_reduce"),
     Rule(r"\b(one|two)shotallreduce\w*", "TensorRT-LLM", op="all_reduce"),
-    Rule(r"\ballreduce_fusion_kernel\w*|\blamport\w*allreduce\w*|\ballreduce\w*lamport\w*", "TensorRT-LLM", op="all_reduce"),
+    Rule(r"allreduce_fusion_kernel|\blamport\w*allreduce|\ballreduce\w*lamport", "TensorRT-LLM", op="all_reduce"),
     Rule(r"\bmoe_?alltoall\w*|\bmoe_comm::", "TensorRT-LLM", op="all_to_all"),
     Rule(r"\buserbuffers_\w+", "userbuffers", op="unknown"),
 )

@@ -42,6 +42,8 @@ COMMUNICATION = {
     "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<1, half, 8>(P)": "all_reduce",
     "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(char*)": "all_reduce",
     "void one_shot_all_reduce_kernel<float, 16, 8, false>(float**)": "all_reduce",
+    "moefinalize_allreduce_fusion_kernel_oneshot_lamport<1, __nv_bfloat16, 8>(P)": "all_reduce",
+    "void (anonymous namespace)::wait_signal_kernel(unsigned int**, int, unsigned int)": "unknown",
     "void quickreduce::allreduce_prototype_twoshot<AllReduceTwoshot>(half*)": "all_reduce",
 }
 COMPUTE = (
