@@ -89,7 +89,8 @@ def _by_common_steps(events: pl.DataFrame, lane: list[str]) -> pl.DataFrame:
     steps = (
         events.select(*lane, "rank", "launch_step").unique().group_by(*lane, "rank").agg(steps=pl.col("launch_step").drop_nulls().sort())
     )
-    differ = steps.group_by(lane).agg(differ=pl.col("steps").n_unique() > 1)
+    # A rank whose marks were lost has no steps to compare by; its sequence is aligned as a whole.
+    differ = steps.group_by(lane).agg(differ=(pl.col("steps").n_unique() > 1) & (pl.col("steps").list.len().min() > 0))
     if not differ["differ"].any():
         return events.with_columns(part=pl.lit(None, pl.Int32))
     events = events.join(differ, on=lane, maintain_order="left", nulls_equal=True)

@@ -206,3 +206,13 @@ def test_ranks_that_lack_the_same_numbers_stand_in_one_sentence(tmp_path: Path) 
     gaps = [issue.message for issue in align_traces(tmp_path, *traces).issues if issue.code == "SEQ_GAP"]
     assert len(gaps) == 1
     assert gaps[0].startswith("Ranks 1-3 lack 1 operation(s)")
+
+
+def test_rank_whose_marks_were_lost_is_matched_all_the_same(tmp_path: Path) -> None:
+    name = "ncclKernel_AllReduce_RING_LL_Sum_float(x)"
+    first = Trace(0).step(3, 0, 10).step(4, 10, 30)
+    second = Trace(1)
+    for at in (1, 12, 20):
+        first.kernel(name, at, at + 4, stream=20)
+        second.kernel(name, at + 1, at + 4, stream=20)
+    assert [len(row[0]) for row in instances(align_traces(tmp_path, first, second))] == [2, 2, 2]
