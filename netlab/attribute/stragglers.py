@@ -52,10 +52,10 @@ def stragglers(found: pl.DataFrame, collectives: pl.DataFrame, delays: pl.DataFr
     ``caused_wait_ns, share_of_wait``
         Waits of the others there beyond the clock error; its part of all such waits.
     ``z_score, p_value``
-        Standard score of ``last_count`` against being last by chance (once in n for a group of n), and the exact binomial tail
-        (convolved over group sizes) after Bonferroni over ranks.
+        Standard score of ``last_count`` against being last by chance (once in n for a group of n) in the instances in which somebody is
+        last, and the exact binomial tail (convolved over group sizes) after Bonferroni over ranks.
     ``clear``
-        With fewer than 5 instances: in one of them its lateness exceeds 3 times the spread of the others. Null with more.
+        With fewer than 5 such instances: in one of them its lateness exceeds 3 times the spread of the others. Null with more.
     ``own_wait_ns``
         Waits whose first cause is this rank's own compute, host or input, here or at the end of a chain.
     ``delayed_by``
@@ -63,13 +63,15 @@ def stragglers(found: pl.DataFrame, collectives: pl.DataFrame, delays: pl.DataFr
         unknown.
     """
     inside = in_pool(found.filter(pl.col("split") == "measured"), pooled)
-    members = collectives.select("instance", "rank").join(inside.select("instance", "members"), on="instance")
-    chance = 1 / pl.col("members")
+    members = collectives.select("instance", "rank").join(inside.select("instance", "members", "last_rank"), on="instance")
+    # Where all arrive together nobody had the chance of being last.
+    chance, decided = 1 / pl.col("members"), pl.col("last_rank").is_not_null()
     part = members.group_by("rank").agg(
         instances=pl.len(),
-        expected=chance.sum(),
-        variance=(chance * (1 - chance)).sum(),
-        sizes=pl.col("members"),
+        decided=decided.sum(),
+        expected=chance.filter(decided).sum(),
+        variance=(chance * (1 - chance)).filter(decided).sum(),
+        sizes=pl.col("members").filter(decided),
     )
     late = delays.join(inside.select("instance", "last_rank", "excess_ns", "first_start_ns", "second_start_ns"), on="instance")
     by_root = pl.when(pl.col("cause") != "unknown").then("root_by")
@@ -89,7 +91,7 @@ def stragglers(found: pl.DataFrame, collectives: pl.DataFrame, delays: pl.DataFr
     total = int(late["wait_ns"].sum())
     table = table.with_columns(pl.col("last_count", "caused_wait_ns", "own_wait_ns").fill_null(0)).sort("rank")
     tail = [_tail(np.asarray(sizes), count) for sizes, count in table.select("sizes", "last_count").iter_rows()]
-    few = pl.col("instances") < COUNTED_FROM
+    few = pl.col("decided") < COUNTED_FROM
     return table.select(
         "rank",
         "instances",

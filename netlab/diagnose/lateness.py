@@ -21,41 +21,53 @@ _ACTIONS = {
 
 
 def stragglers(timeline: Timeline) -> list[Finding]:
-    """STRAGGLER: a rank that makes the others wait by its own compute, host or input, more often than chance and for long enough."""
+    """STRAGGLER: a rank that makes the others wait by its own compute, host or input, more often than chance and for long enough.
+
+    Where that holds for every rank of a host together, the finding is about the host.
+    """
     waits = pooled_waits(timeline).filter((pl.col("cause") == "straggler") & pl.col("root_by").is_in(list(_OWN)))
+    caused = waits["root_rank"].unique().to_list()
+    sure = timeline.stragglers.filter(pl.coalesce("clear", pl.col("p_value") < P_VALUE) & pl.col("rank").is_in(caused))
     findings = []
-    for row in timeline.stragglers.iter_rows(named=True):
-        mine = waits.filter(pl.col("root_rank") == row["rank"])
-        share = shares(timeline, mine)
-        sure = row["clear"] if row["clear"] is not None else row["p_value"] < P_VALUE
-        if not mine.height or share < WEIGHT_SHARE or not sure:
-            continue
-        findings.append(_straggler(timeline, row, mine, share))
+    for host, ranks in _whole_hosts(timeline, sure["rank"].to_list()).items():
+        mine = waits.filter(pl.col("root_rank").is_in(ranks))
+        if shares(timeline, mine) >= WEIGHT_SHARE:
+            findings.append(_straggler(timeline, sure.filter(pl.col("rank").is_in(ranks)), mine, host))
+            sure = sure.filter(~pl.col("rank").is_in(ranks))
+    for rank in sure["rank"].to_list():
+        mine = waits.filter(pl.col("root_rank") == rank)
+        if shares(timeline, mine) >= WEIGHT_SHARE:
+            findings.append(_straggler(timeline, sure.filter(pl.col("rank") == rank), mine, None))
     return findings
 
 
-def _straggler(timeline: Timeline, row: dict[str, object], mine: pl.DataFrame, share: float) -> Finding:
-    rank, by = (
-        int(str(row["rank"])),
-        mine.group_by("root_by").agg(pl.col("exposed_ns").sum()).sort("exposed_ns", "root_by", descending=[True, False]),
-    )
-    reason = str(by["root_by"][0])
-    steps = _steps(timeline, mine)
-    cost = cost_ms(timeline, mine)
-    chance = "" if row["clear"] is not None else f" (by chance with probability {row['p_value']:.1e} after Bonferroni)"
+def _whole_hosts(timeline: Timeline, ranks: list[int]) -> dict[str, list[int]]:
+    """Hosts of several ranks all of which are among the given ones, while another host has none of them."""
+    by_host = timeline.ranks.drop_nulls("host").group_by("host").agg(pl.col("rank").sort())
+    found = {host: members for host, members in by_host.sort("host").iter_rows() if len(members) > 1 and set(members) <= set(ranks)}
+    return found if len(found) < by_host.height else {}
+
+
+def _straggler(timeline: Timeline, rows: pl.DataFrame, mine: pl.DataFrame, host: str | None) -> Finding:
+    by = mine.group_by("root_by").agg(pl.col("exposed_ns").sum()).sort("exposed_ns", "root_by", descending=[True, False])
+    reason, share = str(by["root_by"][0]), percent(shares(timeline, mine))
+    ranks = rows["rank"].sort().to_list()
+    counted: list[float] = rows.filter(pl.col("clear").is_null())["p_value"].to_list()
+    chance = f" (by chance with probability {max(counted):.1e} or less, after Bonferroni)" if counted else ""
+    who = f"Rank {ranks[0]}" if host is None else f"Host {host} ({name_ranks(ranks)})"
+    last, count = int(rows["last_count"].sum()), int(rows["instances"].sum())
     return Finding(
         code="STRAGGLER",
-        title=f"Rank {rank} is a straggler: delayed by {_OWN[reason]}, it makes the others wait {percent(share)} of the step",
+        title=f"{who} is a straggler: delayed by {_OWN[reason]}, it makes the others wait {share} of the step",
         detail=(
-            f"It is last in {row['last_count']} of {row['instances']} collectives{chance}. The others' waits for it are {percent(share)} "
-            f"of pooled step time; the limit is {percent(WEIGHT_SHARE)}. What delayed it is told by difference to the other members since "
-            "their last common collective."
+            f"It is last in {last} of {count} collectives{chance}. The others' waits for it are {share} of pooled step time; the limit is "
+            f"{percent(WEIGHT_SHARE)}. What delayed it is told by difference to the other members since their last common collective."
         ),
         action=_ACTIONS[reason],
         source=OWN_DESIGN,
-        subject=Subject(ranks=[rank], steps=steps),
+        subject=Subject(hosts=[host] if host is not None else [], ranks=ranks, steps=_steps(timeline, mine)),
         evidence=_evidence(mine),
-        time_lost_ms=cost,
+        time_lost_ms=cost_ms(timeline, mine),
         cause="straggler",
     )
 

@@ -106,6 +106,26 @@ def test_a_straggler_is_named_with_its_steps_reason_and_cost() -> None:
     assert all(finding.severity != "critical" for finding in verdict.findings)
 
 
+def test_a_slow_host_is_one_finding_about_the_host() -> None:
+    """Each of its four ranks causes 3.6 % of pooled step time in waits, together they cause 14 %."""
+    made = Timelines(["a"] * 4 + ["b"] * 4)
+    at = 0.0
+    for step in range(20):
+        made.step(step, at, at + 68)
+        for rank in range(8):
+            made.kernel(rank, at, at + (60 if rank > 3 else 40), launch=at - 1)
+        for rank in range(4):
+            made.collective({rank: at + 40, rank + 4: at + 60}, at + 66, size=64_000_000)
+        made.collective(dict.fromkeys(range(8), at + 66.0), at + 68, size=4)
+        at += 68
+    verdict = _judge(made.figures())
+    finding = _found(verdict, "STRAGGLER")
+    assert (finding.subject.hosts, finding.subject.ranks) == (["b"], [4, 5, 6, 7])
+    assert finding.title.startswith("Host b (ranks 4-7) is a straggler")
+    assert _codes(verdict).count("STRAGGLER") == 1
+    assert (verdict.cause, finding.time_lost_ms) == ("straggler", pytest.approx(20))
+
+
 def test_rare_lateness_is_no_straggler() -> None:
     made = _steps(["a", "a", "b", "b"], {}, 6, count=12)
     at = 2000.0
