@@ -139,17 +139,19 @@ def history(
     from netlab.export.tables import write_table
     from netlab.history import collect
     from netlab.history import history as judge
+    from netlab.report import write_history
 
     table, issues = collect(folder)
     document = judge(table, str(folder), issues)
     target = out if out is not None else folder / "history"
     write_table(table, target / "history.parquet")
     write_text(target / "history.json", document.json())
+    page = write_history(folder, target)
     if json is not None:
         write_json(document.json(), json)
     if json != "-" and not quiet:
         print_history(document)
-        print(f"\ntable: {target / 'history.parquet'}")
+        print(f"\ntable: {target / 'history.parquet'}\nreport: {page}")
     flagged, worse = document.status == "flagged", bool(document.regressions)
     reasons = {FailOn.FLAGGED: flagged, FailOn.WARNING: worse, FailOn.INCONCLUSIVE: any(run.regression is None for run in document.runs)}
     levels = list(FailOn)

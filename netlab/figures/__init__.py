@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from netlab.figures.clocks import clock_frame, clock_quality
     from netlab.figures.collectives import bus_bandwidth, bus_bandwidth_frame, tails_frame, transfer_tails
     from netlab.figures.comparison import change_of_parts, changes_frame
+    from netlab.figures.explorer import rank_step_explorer
     from netlab.figures.frames import rows_frame
     from netlab.figures.gantt import gantt_frame, worst_step, worst_step_gantt
     from netlab.figures.links import link_use, link_use_frame, link_use_over_time, link_use_over_time_frame
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from netlab.figures.scenarios import scenario_chart
     from netlab.figures.shares import share_per_step
     from netlab.figures.strip import heat_strip, strip_frame
+    from netlab.figures.trend import over_time
     from netlab.figures.waiting import pairs_frame, rank_pairs, waiting_frame, waiting_matrix
 
 _HOMES = {
@@ -40,8 +42,10 @@ _HOMES = {
     "link_use_frame": "links",
     "link_use_over_time": "links",
     "link_use_over_time_frame": "links",
+    "over_time": "trend",
     "pairs_frame": "waiting",
     "rank_pairs": "waiting",
+    "rank_step_explorer": "explorer",
     "rows_frame": "frames",
     "scenario_chart": "scenarios",
     "scenario_frame": "outlook",
@@ -72,8 +76,10 @@ __all__ = [
     "link_use_frame",
     "link_use_over_time",
     "link_use_over_time_frame",
+    "over_time",
     "pairs_frame",
     "rank_pairs",
+    "rank_step_explorer",
     "rows_frame",
     "scenario_chart",
     "scenario_frame",

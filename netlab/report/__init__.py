@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from netlab.report.sections import card, data_quality, findings, provenance, what_if
     from netlab.report.sidecars import append_step_summary, junit_xml, prometheus_text, summary_markdown, write_junit
     from netlab.report.study import Study
-    from netlab.report.write import write_report
+    from netlab.report.trend import Trend, trend_card, trend_exhibit, trend_runs, write_history
+    from netlab.report.write import write_page, write_report
 
 _HOMES = {
     "Study": "study",
+    "Trend": "trend",
     "append_step_summary": "sidecars",
     "card": "sections",
     "check_parameters": "notebooks",
@@ -28,13 +30,19 @@ _HOMES = {
     "prometheus_text": "sidecars",
     "provenance": "sections",
     "summary_markdown": "sidecars",
+    "trend_card": "trend",
+    "trend_exhibit": "trend",
+    "trend_runs": "trend",
     "what_if": "sections",
+    "write_history": "trend",
     "write_junit": "sidecars",
+    "write_page": "write",
     "write_report": "write",
 }
 
 __all__ = [
     "Study",
+    "Trend",
     "append_step_summary",
     "card",
     "check_parameters",
@@ -45,8 +53,13 @@ __all__ = [
     "prometheus_text",
     "provenance",
     "summary_markdown",
+    "trend_card",
+    "trend_exhibit",
+    "trend_runs",
     "what_if",
+    "write_history",
     "write_junit",
+    "write_page",
     "write_report",
 ]
 

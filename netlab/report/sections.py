@@ -15,11 +15,11 @@ from netlab.figures.frames import members_text, plural, rows_frame
 from netlab.report.markup import Html, box, chips, details, table
 from netlab.report.study import Study
 from netlab.units import format_ms
-from netlab.verdict.card import card_html
+from netlab.verdict.card import CARD_CSS, card_html
 from netlab.verdict.model import FindingRow
 from netlab.verdict.rows import SourceRow
 
-__all__ = ["card", "data_quality", "findings", "provenance", "what_if"]
+__all__ = ["card", "card_style", "data_quality", "findings", "provenance", "what_if"]
 
 _SEVERITIES = {"critical": "Critical", "error": "Error", "warning": "Warning", "info": "Note"}
 _PACKAGES = ("netlab", "polars", "numpy", "numba", "altair", "vl-convert-python", "papermill", "nbconvert")
@@ -27,9 +27,14 @@ _PACKAGES = ("netlab", "polars", "numpy", "numba", "altair", "vl-convert-python"
 
 def card(study: Study) -> Html:
     """The verdict card. It brings the style of all sections with it, for notebooks; a page has it already."""
+    return Html(card_style() + card_html(study.verdict, style=False), study.verdict.headline)
+
+
+def card_style() -> str:
+    """Style of a card and all sections for notebooks."""
     template = files("netlab.report") / "template"
     style = "".join((template / name).read_text("utf-8") for name in ("notebook.css", "sections.css"))
-    return Html(f"<style>{style}</style>{card_html(study.verdict)}", study.verdict.headline)
+    return f"<style>{style}{CARD_CSS}</style>"
 
 
 def data_quality(study: Study) -> Html:

@@ -63,6 +63,28 @@ class Study:
         analysis = with_what_if(analyse_run(opened, limit), paths)
         return cls(analysis.run, analysis.verdict, parameters)
 
+    @classmethod
+    def compare(cls, base: str, run: str, threshold: str | float = "") -> Study:
+        """A slow run beside a good one: the slow run's study, whose verdict holds the comparison.
+
+        Parameters
+        ----------
+        base, run
+            Folders of the good and of the slow run; see ``load``.
+        threshold
+            Limit of the network share; empty means that of each run's configuration.
+        """
+        from netlab.pipeline.analysis import analyse_run
+        from netlab.pipeline.scenarios import with_comparison
+
+        sides = []
+        for path in (_found(base), _found(run)):
+            opened = netlab.open(path)
+            limit = opened.manifest.config.threshold if threshold == "" else parse_share(str(threshold))
+            sides.append(analyse_run(opened, limit))
+        analysis = with_comparison(sides[0], sides[1], [_found(run)])
+        return cls(analysis.run, analysis.verdict, {"base": base, "run": run, "threshold": str(threshold)})
+
 
 def _found(text: str) -> Path:
     """The path itself, or the same path in the project's checkout."""

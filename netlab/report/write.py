@@ -22,7 +22,7 @@ from netlab.report.sidecars import append_step_summary, prometheus_text, summary
 from netlab.run import Run
 from netlab.verdict.model import Verdict
 
-__all__ = ["default_folder", "write_report"]
+__all__ = ["default_folder", "write_page", "write_report"]
 
 
 def default_folder(name: str, now: datetime, root: Path = Path("reports")) -> Path:
@@ -100,6 +100,46 @@ def write_report(
     if failure is not None:
         raise ReportError(f"The report notebook failed: {failure} See {target / 'report.html'} and {target / 'report.ipynb'}.")
     return target
+
+
+def write_page(notebook: str, folder: Path, parameters: Mapping[str, Any], title: str) -> Path:
+    """Run one of the notebooks in a folder and write it there as ``report.ipynb`` and ``report.html``.
+
+    Parameters
+    ----------
+    notebook
+        Its name in ``notebooks/``.
+    folder
+        Working directory of the kernel, which holds what the notebook reads; both files appear there at the end.
+    parameters
+        For the notebook.
+    title
+        Of the page.
+
+    Raises
+    ------
+    ConfigError
+        A parameter is not one of the notebook's.
+    ReportError
+        The notebook failed; the notebook stands there as far as it came.
+    """
+    from netlab.report.page import page_html
+
+    source = notebooks_folder() / f"{notebook}.ipynb"
+    refuse_unknown(parameters, declared_parameters(source))
+    try:
+        with tempfile.TemporaryDirectory(prefix=".page-", dir=folder) as text:
+            draft = Path(text)
+            executed, failure = run_notebook(source, draft / "report.ipynb", parameters, folder)
+            if failure is None:
+                (draft / "report.html").write_text(page_html(executed, title=title), "utf-8")
+            for part in sorted(draft.iterdir(), key=lambda path: path.name == "report.html"):
+                part.replace(folder / part.name)
+    except OSError as error:
+        raise ReportError(f"The report could not be written to {folder}: {error.strerror or error}; choose another folder.") from error
+    if failure is not None:
+        raise ReportError(f"The notebook {notebook} failed: {failure} See {folder / 'report.ipynb'}.")
+    return folder / "report.html"
 
 
 def _fill(draft: Path, run: Run, verdict: Verdict, source: Path, given: Mapping[str, Any], began: float) -> str | None:

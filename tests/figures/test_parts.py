@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import polars as pl
 import pytest
 
-from netlab.figures import attribution, rows_frame, share_per_step
+from netlab.figures import attribution, rank_step_explorer, rows_frame, share_per_step
 from netlab.figures.parts import extreme_ranks, parts_frame
-from netlab.verdict.rows import RankRow, StepRow
+from netlab.verdict.rows import RankRow, RankStepRow, StepRow
 
 
 def _row(rank: int, **changed: Any) -> RankRow:
@@ -120,3 +121,12 @@ def test_uncertain_share_shows_its_range() -> None:
     spec = share_per_step(rows_frame([_step(1, 0.3, network_share_low=0.2, network_share_high=0.35)]), 0.25).to_dict()
     assert any("network_share_low" in str(layer["encoding"].get("y")) for layer in spec["layer"])
     assert "range" in " ".join(spec["title"]["subtitle"])
+
+
+def test_explorer_holds_each_rank_and_step_and_stays_small() -> None:
+    rows = [RankStepRow(**{**msgspec.to_builtins(_row(rank)), "step": step}) for rank in range(64) for step in range(200)]
+    spec = rank_step_explorer(rows_frame(rows)).to_dict()
+    drawn = _rows(spec)
+    assert len({row["rank"] for row in drawn}) == 40
+    assert len(drawn) <= 20_000
+    assert len([row for row in drawn if row["order"] == 0]) == len({(row["rank"], row["step"]) for row in drawn})

@@ -10,6 +10,8 @@ import pytest
 
 from netlab.errors import ConfigError, ReportError
 from netlab.export.notebooks import notebooks_folder
+from netlab.figures.mime import VEGA_MIME
+from netlab.report.kernel import run_notebook
 from netlab.report.notebooks import declared_parameters, refuse_unknown
 
 NOTEBOOKS = sorted(notebooks_folder().glob("*.ipynb"))
@@ -53,3 +55,11 @@ def test_file_that_is_no_notebook_is_said(tmp_path: Path) -> None:
     (tmp_path / "x.ipynb").write_text("{}", "utf-8")
     with pytest.raises(ReportError, match="is no notebook"):
         declared_parameters(tmp_path / "x.ipynb")
+
+
+@pytest.mark.parametrize("name", ["explore", "post_mortem", "what_if"])
+def test_notebook_runs_on_the_sample(name: str, tmp_path: Path) -> None:
+    # The other two run in the tests of the report and of the trend.
+    executed, failure = run_notebook(notebooks_folder() / f"{name}.ipynb", tmp_path / "out.ipynb", {}, notebooks_folder().parent)
+    assert failure is None
+    assert any(VEGA_MIME in output.get("data", {}) for cell in executed.cells for output in cell.get("outputs", []))

@@ -1,0 +1,124 @@
+"""The trend over many reports, for its notebook and its page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from netlab import figures
+from netlab.history import History, collect, history
+from netlab.report.markup import Html, details, table
+from netlab.report.panels import Exhibit, Missing
+from netlab.report.sections import card_style
+from netlab.report.write import write_page
+from netlab.verdict.card import STATUS_WORDS
+
+__all__ = ["Trend", "trend_card", "trend_exhibit", "trend_runs", "write_history"]
+
+_LABELS = {
+    "name": "run",
+    "created_at": "made",
+    "status": "status",
+    "ranks": "ranks",
+    "network_share": "network share",
+    "iteration_ms": "step (ms)",
+}
+
+
+@dataclass(frozen=True)
+class Trend:
+    """The ``history`` table and what it says."""
+
+    table: pl.DataFrame
+    document: History
+
+    @classmethod
+    def load(cls, folder: str, stored: str = "") -> Trend:
+        """Collect every verdict under a folder, or take the table that was stored.
+
+        Parameters
+        ----------
+        folder
+            The folder that holds the reports.
+        stored
+            A ``history.parquet``; then nothing is collected again.
+        """
+        if stored:
+            frame = pl.read_parquet(stored)
+            return cls(frame, history(frame, folder))
+        frame, issues = collect(Path(folder))
+        return cls(frame, history(frame, folder, issues))
+
+
+def trend_card(trend: Trend) -> Html:
+    """The verdict over all runs at a glance."""
+    document = trend.document
+    sign, word = STATUS_WORDS.get(document.status, ("?", document.status))
+    facts = f"{trend.table.height:,} reports of {len(document.runs):,} runs"
+    markup = (
+        f'{card_style()}<section class="nl-card nl-{escape(document.status)}" role="region" aria-label="Trend">'
+        f'<span class="nl-badge"><span aria-hidden="true">{sign}</span>{escape(word)}</span><span class="nl-sub">{escape(facts)}</span>'
+        f'<p class="nl-headline">{escape(document.headline)}</p></section>'
+    )
+    return Html(markup, document.headline)
+
+
+def trend_runs(trend: Trend) -> Html:
+    """Each run's newest report against its usual values, those that got worse first."""
+    rows = [
+        {
+            "run": run.name,
+            "reports": run.reports,
+            "newest": run.newest,
+            "status": run.status,
+            "network_share": run.network_share,
+            "usual_network_share": run.usual_network_share,
+            "iteration_ms": run.iteration_ms,
+            "usual_iteration_ms": run.usual_iteration_ms,
+            "worse": "not judged" if run.regression is None else ", ".join(run.regression).replace("_", " ") or "no",
+            "since": run.slower_since,
+            "note": run.note,
+        }
+        for run in sorted(trend.document.runs, key=lambda run: (not run.regression, run.name))
+    ]
+    labels = {
+        "run": "run",
+        "reports": "reports",
+        "status": "newest",
+        "network_share": "network share",
+        "usual_network_share": "usually",
+        "iteration_ms": "step (ms)",
+        "usual_iteration_ms": "usually (ms)",
+        "worse": "worse",
+        "since": "slower since",
+        "note": "note",
+    }
+    frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(pl.Null).cast(pl.Float64))
+    left_out = "".join(f"<li>{escape(issue.message)}</li>" for issue in trend.document.issues)
+    doubts = details(f"Left out ({len(trend.document.issues)})", f"<ul>{left_out}</ul>") if left_out else ""
+    return Html(table(frame, labels) + doubts, f"{frame.height} runs")
+
+
+def trend_exhibit(trend: Trend, measure: str) -> Exhibit | Missing:
+    """One measure over time."""
+    if trend.table[measure].is_null().all():
+        return Missing(f"No {measure.replace('_', ' ')} over time", "No report knows it.")
+    newest = trend.table.sort("created_at", descending=True)
+    return Exhibit(
+        figures.over_time(trend.table, measure),
+        newest,
+        {**_LABELS, measure: _LABELS.get(measure, measure.replace("_", " "))},
+        "history.parquet",
+    )
+
+
+def write_history(folder: Path, out: Path, parameters: Mapping[str, Any] | None = None) -> Path:
+    """Run the trend notebook on the ``history.parquet`` in ``out``; writes report.ipynb and report.html there."""
+    return write_page(
+        "fleet_trend", out, {"folder": str(folder), "stored": "history.parquet", **(parameters or {})}, f"Trend of {folder.name}"
+    )

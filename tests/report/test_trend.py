@@ -1,0 +1,70 @@
+"""Trend over many reports: the page is made from stored verdicts, and the chart names what moved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import polars as pl
+import pytest
+
+from netlab.errors import ConfigError
+from netlab.figures import over_time
+from netlab.report import Trend, trend_card, trend_exhibit, trend_runs, write_history, write_page
+from netlab.report.panels import Missing
+from tests.made_run import made_run
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("reports")
+    verdict = made_run(ranks=2, steps=2, slow_rank=1).verdict
+    for name, last in (("steady", 0.1), ("worse <b>", 0.3)):
+        for day in range(7):
+            share = last if day == 6 else 0.1 + 0.001 * (day % 3)
+            totals = msgspec.structs.replace(verdict.totals, network_share=share, wait_share=None)
+            run = msgspec.structs.replace(verdict.run, name=name)
+            flagged = share > 0.25
+            made = msgspec.structs.replace(
+                verdict,
+                run=run,
+                totals=totals,
+                flagged=flagged,
+                status="flagged" if flagged else "pass",
+                created_at=f"2026-11-{20 + day}T03:00:00Z",
+            )
+            (folder / f"{name[:5]}-{day}").mkdir()
+            (folder / f"{name[:5]}-{day}" / "verdict.json").write_text(made.json(), "utf-8")
+    return folder
+
+
+def test_title_names_the_run_that_moved(reports: Path) -> None:
+    trend = Trend.load(str(reports))
+    title = over_time(trend.table).to_dict()["title"]["text"]
+    assert title == "worse <b>: network share 30.0 % in the newest report, 10.1 % usually"
+    steady = over_time(trend.table.filter(pl.col("name") == "steady"), "iteration_ms")
+    assert steady.to_dict()["title"]["text"] == "The step time is steady in 1 run"
+
+
+def test_card_and_table_escape_the_names_of_runs(reports: Path) -> None:
+    trend = Trend.load(str(reports))
+    assert "Flagged" in trend_card(trend).markup
+    assert "worse &lt;b&gt;" in trend_runs(trend).markup
+    assert "<b>" not in trend_runs(trend).markup
+
+
+def test_measure_that_no_report_knows_is_said(reports: Path) -> None:
+    assert isinstance(trend_exhibit(Trend.load(str(reports)), "wait_share"), Missing)
+
+
+def test_page_of_a_trend_is_made_from_the_stored_table(reports: Path, tmp_path: Path) -> None:
+    Trend.load(str(reports)).table.write_parquet(tmp_path / "history.parquet")
+    page = write_history(reports, tmp_path)
+    assert page == tmp_path / "report.html"
+    assert "Are runs getting worse?" in page.read_text("utf-8")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["history.parquet", "report.html", "report.ipynb"]
+
+
+def test_unknown_parameter_of_a_page_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"'foldr'; did you mean 'folder'\?"):
+        write_page("fleet_trend", tmp_path, {"foldr": "x"}, "t")
