@@ -21,7 +21,7 @@ LEVELS: dict[str, int] = {
 }  # fmt: skip
 
 #: Imports inside one level that are part of the design: (importer, imported).
-WITHIN = {("units", "errors"), ("issues", "schema"), ("findings", "schema"), ("intervals", "schema")}
+WITHIN = {("units", "errors"), ("issues", "schema"), ("findings", "schema"), ("intervals", "schema"), ("cli", "recording")}
 
 
 def _rooms() -> dict[str, list[Path]]:

@@ -189,3 +189,30 @@ def plan(
     if json != "-" and not quiet:
         print_plan(document)
     return 0
+
+
+@app.command()
+def calibrate(
+    device: Annotated[
+        str | None, typer.Option("--device", help="A torch device such as cpu or cuda:0; default the GPU if there is one.")
+    ] = None,
+    json: JsonOption = None,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+) -> int:
+    """Encode and decode cost of every compression method on this device, kept where whatif finds it (needs netlab[torch])."""
+    import msgspec
+
+    from netlab.recording.codec_timing import calibrate as measured
+    from netlab.whatif.codec_costs import save_codec_costs
+
+    costs = measured(device)
+    path = save_codec_costs(costs)
+    if json is not None:
+        write_json(msgspec.json.format(msgspec.json.encode(costs), indent=1).decode() + "\n", json)
+    if json != "-" and not quiet:
+        print(f"{costs.device}, ns per element (encode + decode):")
+        for method, encode in costs.encode_ns_per_element.items():
+            print(f"  {method:9} {encode:8.3f} + {costs.decode_ns_per_element[method]:.3f}")
+        print(f"kept in {path}")
+    return 0

@@ -12,6 +12,7 @@ from netlab.pipeline.inputs import input_folders
 from netlab.postmortem import Side, compare
 from netlab.run import Run
 from netlab.whatif import Scenario, WhatIf, load_scenarios, what_if
+from netlab.whatif.codec_costs import load_codec_costs
 
 __all__ = ["answer_scenarios", "find_scenarios", "with_comparison", "with_what_if"]
 
@@ -33,7 +34,14 @@ def find_scenarios(paths: Sequence[Path], given: Path | None) -> tuple[Scenario,
 def answer_scenarios(run: Run, scenarios: Sequence[Scenario] | None) -> WhatIf:
     """Answer scenarios with the rates, price and threshold that the run was opened with."""
     config = run.manifest.config
-    return what_if(run, scenarios, threshold=config.threshold, price_per_gpu_hour=config.run.price_per_gpu_hour, links=config.links)
+    return what_if(
+        run,
+        scenarios,
+        threshold=config.threshold,
+        price_per_gpu_hour=config.run.price_per_gpu_hour,
+        links=config.links,
+        codecs=load_codec_costs(),
+    )
 
 
 def with_what_if(analysis: Analysis, paths: Sequence[Path]) -> Analysis:

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 from netlab.units import dtype_bytes
+from netlab.whatif.codec_costs import CodecCosts
 from netlab.whatif.scenarios import Compression
 
 __all__ = ["Wire", "codec_ns", "wire"]
@@ -78,8 +79,8 @@ def wire(change: Compression, dtype: str | None, members: int) -> Wire:
     )
 
 
-def codec_ns(change: Compression, size_bytes: int, dtype: str | None, *, cpu: bool) -> float:
-    """Encode plus decode of one collective by the shipped reference costs.
+def codec_ns(change: Compression, size_bytes: int, dtype: str | None, *, cpu: bool, measured: CodecCosts | None = None) -> float:
+    """Encode plus decode of one collective: as measured on a device of this kind, else by the shipped reference costs.
 
     >>> round(codec_ns(Compression(method="bf16"), 25_190_400, "Float", cpu=True) / 1e6, 1)
     3.7
@@ -87,6 +88,8 @@ def codec_ns(change: Compression, size_bytes: int, dtype: str | None, *, cpu: bo
     if change.method is None or size_bytes <= 0:
         return 0.0
     elements = size_bytes / (dtype_bytes(dtype) or 4)
+    if measured is not None and measured.gpu != cpu and (own := measured.codec_ns(change.method, elements)) is not None:
+        return own
     if cpu:
         return _CPU_MS_PER_25MB[change.method] * 1e6 * elements / 6_297_600
     passes = _GPU_BYTES_PER_ELEMENT[change.method] * (math.sqrt(change.rank or 1) if change.method == "powersgd" else 1.0)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from netlab.run import Run
 from netlab.whatif.build import Model
+from netlab.whatif.codec_costs import CodecCosts
 from netlab.whatif.costs import Transfers
 from netlab.whatif.graph import Graph
 
@@ -49,6 +50,8 @@ class Setting:
     #: Declared one-direction rates per GPU.
     intra_node_gbps: float | None = None
     inter_node_gbps: float | None = None
+    #: Codec costs of the user's device, where they were measured.
+    codecs: CodecCosts | None = None
 
     @property
     def unknown_share(self) -> float:

@@ -20,6 +20,7 @@ from netlab.whatif.arrays import grouped
 from netlab.whatif.build import Model, build_model
 from netlab.whatif.changes import apply
 from netlab.whatif.changes.select import missing_ranks
+from netlab.whatif.codec_costs import CodecCosts
 from netlab.whatif.costs import transfers
 from netlab.whatif.draft import Draft, Refusal, Setting
 from netlab.whatif.engine import Engine, Result
@@ -57,6 +58,7 @@ def what_if(
     threshold: Fraction = DEFAULT_THRESHOLD,
     price_per_gpu_hour: float | None = None,
     links: Any = None,
+    codecs: CodecCosts | None = None,
 ) -> WhatIf:
     """Replay the run with changed costs and say how sure the answers are.
 
@@ -72,6 +74,8 @@ def what_if(
         Price, in any currency, for what a change saves.
     links
         Declared rates: anything with ``intra_node_gbps`` and ``inter_node_gbps``, such as `netlab.config.Links` or `Rates`.
+    codecs
+        Codec costs of the user's device (`netlab.whatif.codec_costs.load_codec_costs`); without them reference costs are used.
 
     Returns
     -------
@@ -89,6 +93,7 @@ def what_if(
         run=run,
         model=model,
         transfers=transfers(run, model),
+        codecs=codecs,
         **rates,
     )
     study = _Study(setting, threshold, price_per_gpu_hour)

@@ -41,14 +41,26 @@ def compress(draft: Draft, setting: Setting, change: Compression) -> None:
         draft.say(effect.sentence)
         codec = np.array(
             [
-                change.codec_ms * NS_PER_MS if change.codec_ms is not None else codec_ns(change, int(size), dtype or None, cpu=model.cpu)
+                change.codec_ms * NS_PER_MS
+                if change.codec_ms is not None
+                else codec_ns(change, int(size), dtype or None, cpu=model.cpu, measured=setting.codecs)
                 for size in t.bytes[these]
             ]
         )
         if effect.byte_factor < 1 or change.codec_ms is not None:
             draft.lead_ns[t.arrival[these]] += codec / 2
             draft.tail_ns[t.node[these]] += codec / 2
-    if change.method is not None and codec_from == "reference":
+    own = setting.codecs
+    if (
+        change.method is not None
+        and codec_from == "reference"
+        and own is not None
+        and own.gpu != model.cpu
+        and own.codec_ns(change.method, 1.0)
+    ):
+        draft.inputs_used.append(f"codec costs measured on {own.device}")
+        draft.say("Encoding and decoding cost what was measured on this device, in halves before and behind the collective.")
+    elif change.method is not None and codec_from == "reference":
         draft.lower("datasheet")
         draft.say("Encoding and decoding cost what shipped reference figures say, in halves before and behind the collective.")
         draft.inputs_missing.append("codec cost on this device (netlab calibrate)")
