@@ -43,6 +43,7 @@ RULES: tuple[Rule, ...] = (
     nccl_errors.asynchronous,
     nccl_errors.other_errors,
     nccl_progress.mismatches,
+    nccl_progress.unmatched_messages,
     nccl_progress.hang_findings,
     nccl_progress.late_ranks,
     nccl_progress.ras_findings,

@@ -12,7 +12,7 @@ import polars as pl
 from netlab.diagnose.nccl_evidence import Evidence, Row, finding, joined
 from netlab.findings import Finding
 
-__all__ = ["hang_findings", "late_ranks", "mismatches", "ras_findings"]
+__all__ = ["hang_findings", "late_ranks", "mismatches", "ras_findings", "unmatched_messages"]
 
 
 def mismatches(evidence: Evidence) -> Iterator[Finding]:
@@ -84,9 +84,10 @@ def hang_findings(evidence: Evidence) -> Iterator[Finding]:
     created = _created(evidence.flight)
     mismatched = {(f.subject.groups[0], f.title) for f in mismatches(evidence)}
     odd = {(group, int(m[1])) for group, title in mismatched if (m := re.search(r"sequence number (\d+)", title))}
+    unmatched = {group for found in unmatched_messages(evidence) for group in found.subject.groups}
     for hang in evidence.hangs:
         key = (hang["group"], hang["seq"])
-        if key in odd or _follows(hang, evidence.hangs, created):
+        if key in odd or (hang["op"] in ("send", "recv") and hang["group"] in unmatched) or _follows(hang, evidence.hangs, created):
             continue
         op = "collective" if hang["op"] == "unknown" else hang["op"]
         seq, waiting, missing = hang["seq"], hang["waiting_ranks"], hang["missing_ranks"]
@@ -287,6 +288,36 @@ def _late(frame: pl.DataFrame, group: str) -> tuple[int, int, int, float, list[s
         for r in shown.iter_rows(named=True)
     ]
     return int(top["rank"]), int(top["last"]), per.height, top["caused"] / 1e6, groups, rows
+
+
+def unmatched_messages(evidence: Evidence) -> Iterator[Finding]:
+    """A send that waits for a receive which its peer never posted, or the reverse; only where both dumps reach back to the beginning."""
+    calls = evidence.flight.filter(pl.col("op").is_in(["send", "recv"]) & pl.col("peer").is_not_null() & pl.col("rank").is_not_null())
+    calls = calls.unique(["rank", "group", "seq", "op", "peer", "record"], maintain_order=True)
+    whole = set(evidence.flight.group_by("rank").agg(pl.col("record").min()).filter(pl.col("record") <= 1)["rank"].to_list())
+    counts = Counter((row["group"], row["op"], row["rank"], row["peer"]) for row in calls.iter_rows(named=True))
+    other = {"send": "recv", "recv": "send"}
+    for (group, op, rank, peer), count in sorted(counts.items()):
+        answered = counts[group, other[op], peer, rank]
+        mine = calls.filter((pl.col("group") == group) & (pl.col("op") == op) & (pl.col("rank") == rank) & (pl.col("peer") == peer))
+        pending = mine.filter((pl.col("state") != "completed") & ~((pl.col("state") == "scheduled") & pl.col("retired").fill_null(False)))
+        if answered >= count or pending.is_empty() or not {rank, peer} <= whole:
+            continue
+        yield finding(
+            "P2P_UNMATCHED",
+            f"Rank {peer} did not post the {other[op]} for {count - answered} {op} of rank {rank}.",
+            detail=(
+                f"Rank {rank} has called {count} {op} with rank {peer} in group {group}, which has called {answered} {other[op]}; "
+                f"rank {rank} waits."
+            ),
+            action="Compare the schedules of the two pipeline stages; the frames of the dump name the lines.",
+            source="PyTorch flight recorder",
+            evidence=pending.to_dicts(),
+            ranks=[peer],
+            groups=[group],
+            severity="critical",
+            cause="host",
+        )
 
 
 def ras_findings(evidence: Evidence) -> Iterator[Finding]:

@@ -182,6 +182,7 @@ FLIGHT = Table(
         _text("timing", "device or watchdog; null without a duration."),
         _int("record", "Number of the record in its ring buffer."),
         Column("is_p2p", pl.Boolean, "Point-to-point.", nullable=True),
+        _int("peer", "The other end of a point-to-point call, rank in the world where the dump tells the members."),
         _text("group_description", "Process-group description."),
         _int("timeout_ms", "Timeout of the entry.", unit="ms"),
         _int("last_enqueued", "Last sequence number that the rank enqueued in the group, as the dump's status says."),

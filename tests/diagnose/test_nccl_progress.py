@@ -52,6 +52,22 @@ def test_a_rank_with_another_size_is_a_mismatch(tmp_path: Path) -> None:
     assert one(of_dumps(tmp_path, dumps), "COLLECTIVE_MISMATCH").subject.ranks == [1]
 
 
+def message(op: str, ends: str, seq: int, state: str = "completed") -> dict[str, object]:
+    return entry(seq, state, op=f"{op} {ends}", is_p2p=True, p2p_seq_id=seq)
+
+
+def test_a_send_without_its_receive_names_the_rank_that_owes_it(tmp_path: Path) -> None:
+    sends = [message("send", "0->1", 1), message("send", "0->1", 2, "started")]
+    found = of_dumps(tmp_path, {0: dump(0, sends, range(2)), 1: dump(1, [message("recv", "1<-0", 1)], range(2))})
+    assert [f.code for f in found] == ["P2P_UNMATCHED"]
+    assert found[0].subject.ranks == [1]
+
+
+def test_matched_messages_in_flight_are_no_finding(tmp_path: Path) -> None:
+    dumps = {0: dump(0, [message("send", "0->1", 1)], range(2)), 1: dump(1, [message("recv", "1<-0", 1)], range(2))}
+    assert of_dumps(tmp_path, dumps) == []
+
+
 def test_the_rank_with_the_shortest_times_makes_the_others_wait(tmp_path: Path) -> None:
     dumps = {rank: dump(rank, [entry(seq, duration_ms=1.0 if rank == 2 else 40.0) for seq in range(1, 9)], range(4)) for rank in range(4)}
     found = one(of_dumps(tmp_path, dumps), "STRAGGLER")

@@ -60,6 +60,7 @@ def entry_row(
         "timing": timing,
         "record": _number(entry.get("record_id")),
         "is_p2p": is_p2p,
+        "peer": _peer(profiling_name, ranks),
         "group_description": description,
         "timeout_ms": _number(entry.get("timeout_ms")),
         "last_enqueued": status.get("last_enqueued_collective"),
@@ -68,6 +69,18 @@ def entry_row(
         "nccl_version": str(dump.get("nccl_version") or dump.get("comm_lib_version") or "") or None,
         "source": source,
     }
+
+
+_ENDS = re.compile(r"(?:send|recv) \d{1,7}(?:->|<-)(\d{1,7})$")
+
+
+def _peer(profiling_name: str, members: list[int] | None) -> int | None:
+    """The second rank of ``send 0->1`` or ``recv 1<-0``: a rank in the group."""
+    found = _ENDS.search(profiling_name)
+    if found is None:
+        return None
+    number = int(found[1])
+    return number if not members else members[number] if number < len(members) else None
 
 
 def _number(value: object) -> int | None:
