@@ -79,7 +79,7 @@ def _cause(timeline: Timeline, weighty: Sequence[Finding], status: str) -> str:
     if timeline.totals["flagged"]:
         return layer_cause(main_layer(timeline)) if timeline.totals["flag_certain"] else "unknown"
     if _waits(timeline):
-        return wait_cause(timeline)
+        return wait_cause(pooled_waits(timeline))
     idle = unqueued_share(timeline)
     if idle is not None and idle > IDLE_SHARE:
         return "host"

@@ -6,7 +6,7 @@ import polars as pl
 
 from netlab.diagnose.limits import OWN_DESIGN, P_VALUE, WEIGHT_SHARE
 from netlab.diagnose.shares import percent
-from netlab.diagnose.timeline import Timeline, cost_ms, layer_cause, name_group, name_ranks, pooled_waits, shares
+from netlab.diagnose.timeline import Timeline, cost_ms, layer_cause, name_group, name_ranks, shares
 from netlab.findings import Finding, Subject
 from netlab.units import NS_PER_MS
 
@@ -20,12 +20,12 @@ _ACTIONS = {
 }
 
 
-def stragglers(timeline: Timeline) -> list[Finding]:
+def stragglers(timeline: Timeline, waits: pl.DataFrame) -> list[Finding]:
     """STRAGGLER: a rank that makes the others wait by its own compute, host or input, more often than chance and for long enough.
 
-    Where that holds for every rank of a host together, the finding is about the host.
+    Where that holds for every rank of a host together, the finding is about the host. ``waits`` is the result of `pooled_waits`.
     """
-    waits = pooled_waits(timeline).filter((pl.col("cause") == "straggler") & pl.col("root_by").is_in(list(_OWN)))
+    waits = waits.filter((pl.col("cause") == "straggler") & pl.col("root_by").is_in(list(_OWN)))
     caused = waits["root_rank"].unique().to_list()
     sure = timeline.stragglers.filter(pl.coalesce("clear", pl.col("p_value") < P_VALUE) & pl.col("rank").is_in(caused))
     findings = []
@@ -97,9 +97,9 @@ def _evidence(waits: pl.DataFrame, count: int = 8) -> list[dict[str, object]]:
     ]
 
 
-def slow_transfer_elsewhere(timeline: Timeline) -> list[Finding]:
+def slow_transfer_elsewhere(timeline: Timeline, waits: pl.DataFrame) -> list[Finding]:
     """SLOW_TRANSFER_ELSEWHERE: members held up by transfer in another group, whose own group waits for them."""
-    waits = pooled_waits(timeline).filter(pl.col("cause") == "transfer").drop_nulls("culprit_group")
+    waits = waits.filter(pl.col("cause") == "transfer").drop_nulls("culprit_group")
     findings = []
     names = dict(timeline.groups.group_by("group").agg(pl.col("description").drop_nulls().first()).iter_rows())
     for (group,), mine in sorted(waits.group_by("culprit_group"), key=lambda item: str(item[0])):
@@ -129,9 +129,9 @@ def slow_transfer_elsewhere(timeline: Timeline) -> list[Finding]:
     return findings
 
 
-def pipeline_bubble(timeline: Timeline) -> list[Finding]:
+def pipeline_bubble(timeline: Timeline, waits: pl.DataFrame) -> list[Finding]:
     """PIPELINE_BUBBLE: receives that wait for their sender's normal compute."""
-    waits = pooled_waits(timeline).filter(pl.col("cause") == "schedule")
+    waits = waits.filter(pl.col("cause") == "schedule")
     share = shares(timeline, waits)
     if share < WEIGHT_SHARE:
         return []

@@ -7,7 +7,7 @@ from fractions import Fraction
 import polars as pl
 
 from netlab.diagnose.limits import OWN_DESIGN
-from netlab.diagnose.timeline import Timeline, cost_ms, layer_cause, name_group, name_numbers, name_ranks, pooled_waits
+from netlab.diagnose.timeline import Timeline, cost_ms, layer_cause, name_group, name_numbers, name_ranks
 from netlab.findings import Finding, Subject
 from netlab.units import format_ms, format_percent, share_above
 
@@ -130,9 +130,8 @@ def _partial(timeline: Timeline, steps: pl.DataFrame, ranks: pl.DataFrame, limit
     ]
 
 
-def wait_cause(timeline: Timeline) -> str:
+def wait_cause(waits: pl.DataFrame) -> str:
     """What delayed those that were waited for, by exposed waiting: straggler, schedule, fabric, intra_node or unknown."""
-    waits = pooled_waits(timeline)
     if not waits.height:
         return "unknown"
     named = pl.when(pl.col("cause") == "transfer").then(pl.col("layer").replace_strict(_LAYERS, default="unknown", return_dtype=pl.String))
@@ -151,13 +150,12 @@ def blamed_ranks(waits: pl.DataFrame) -> list[int]:
     return sorted(sums.filter(pl.col("exposed_ns") * 2 >= pl.col("exposed_ns").max())["blamed"].to_list())
 
 
-def mostly_waiting(timeline: Timeline) -> list[Finding]:
+def mostly_waiting(timeline: Timeline, waits: pl.DataFrame) -> list[Finding]:
     """MOSTLY_WAITING: communication above the threshold while the network share is not."""
     totals = timeline.totals
     if totals["flagged"] or not comm_above(timeline):
         return []
-    waits = pooled_waits(timeline)
-    cause, limit = wait_cause(timeline), limit_text(timeline.threshold)
+    cause, limit = wait_cause(waits), limit_text(timeline.threshold)
     waiting = int(timeline.pooled["exposed_wait_ns"].sum()) > int(timeline.pooled["exposed_transfer_ns"].sum())
     main = main_waits(waits, cause)
     ranks = blamed_ranks(main) if cause != "schedule" else []
