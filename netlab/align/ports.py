@@ -211,3 +211,16 @@ def _add_ranks(rows: dict[Port, dict[str, object]], raw: Mapping[str, pl.DataFra
             ranks = by_host.get(key[0])
         row["ranks"] = sorted(ranks) if ranks else None
         row["rail"] = row.get("rail") or rails.get(key)
+    _add_ranks_above(rows)
+
+
+def _add_ranks_above(rows: dict[Port, dict[str, object]]) -> None:
+    """Ranks of links between switches: those below the leaf at their lower end, whose traffic may use them."""
+    below: dict[str, set[int]] = {}
+    for (device, _), row in rows.items():
+        if row.get("role") == "host" and isinstance(row.get("ranks"), list):
+            below.setdefault(device, set()).update(row["ranks"])  # type: ignore[arg-type]
+    for (device, _), row in rows.items():
+        lower = device if row.get("role") == "up" else str(row.get("peer_device")) if row.get("role") == "down" else ""
+        if below.get(lower):
+            row["ranks"] = sorted(below[lower])

@@ -92,7 +92,12 @@ PORTS = Table(
         Column("plane", pl.String, "Plane.", nullable=True),
         Column("host", pl.String, "Host behind the port.", nullable=True),
         Column("nic", pl.String, "NIC behind the port.", nullable=True),
-        Column("ranks", pl.List(pl.Int32), "Ranks whose NIC the port is, or is cabled to.", nullable=True),
+        Column(
+            "ranks",
+            pl.List(pl.Int32),
+            "Ranks whose NIC the port is, or is cabled to; of a link between switches, those below its lower end.",
+            nullable=True,
+        ),
     ),
 )
 

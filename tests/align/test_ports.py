@@ -97,3 +97,16 @@ def test_ports_csv_meets_counters_in_another_spelling() -> None:
         }
     )
     assert frame.select("port", "speed_gbps", "role").rows() == [("Eth1/1", 400.0, "up")]
+
+
+def test_an_uplink_carries_the_ranks_below_its_leaf() -> None:
+    ranks = RANK_MAP.conform(pl.DataFrame({"rank": [0, 1], "host": ["nodea", "nodeb"], "nic": ["mlx5_0"] * 2}), source="ranks.csv")
+    wires = cables(
+        ("leaf1", "e0", "nodea", "mlx5_0"),
+        ("leaf2", "e0", "nodeb", "mlx5_0"),
+        ("leaf1", "e8", "spine1", "e1"),
+        ("leaf2", "e8", "spine1", "e2"),
+    )
+    frame, _ = build_ports({"cables": wires, "rank_map": ranks})
+    assert row(frame, "leaf1", "e8")["ranks"] == [0]
+    assert row(frame, "spine1", "e2")["ranks"] == [1]
