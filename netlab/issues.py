@@ -76,7 +76,7 @@ ISSUE_CODES: dict[str, str] = {
     "MALFORMED_XML": "The file is no complete XML.",
     "MALFORMED_YAML": "The file is no YAML.",
     "MALFORMED_HOSTLIST": "A hostlist expression is broken.",
-    "PORT_UNMAPPED": "Ports with counters have no known speed or peer.",
+    "UNMAPPED": "Ports with counters have no known speed or cable.",
     "UNKNOWN_FORMAT": "No reader recognises the file.",
     "UNKNOWN_COUNTER": "A counter has no canonical name; it keeps its own.",
     "UNREADABLE_FILE": "The file cannot be opened.",

@@ -51,6 +51,7 @@ def build_ports(raw: Mapping[str, pl.DataFrame]) -> tuple[pl.DataFrame, list[Iss
     _add_hosts(rows, hosts)
     _add_ranks(rows, raw)
     issues += infer_rails(rows)
+    issues += _unmapped(rows, names, counters)
     table = [{"device": device, "port": port, **values} for (device, port), values in rows.items()]
     frame = pl.DataFrame(table, schema=dict(PORTS.schema)) if table else PORTS.empty()
     return PORTS.validate(PORTS.conform(frame)), issues
@@ -176,6 +177,30 @@ def _add_hosts(rows: dict[Port, dict[str, object]], hosts: set[str]) -> None:
         elif row.get("peer_device") in hosts:
             row["host"] = row.get("host") or row["peer_device"]
             row["nic"] = row.get("nic") or str(row["peer_port"]).split("/")[0]
+
+
+def _unmapped(rows: Mapping[Port, Mapping[str, object]], names: _Names, counters: pl.DataFrame) -> list[Issue]:
+    """What stays unknown of the ports that have counters: without a speed no utilisation, without a cable no localisation."""
+    counted = (
+        counters.filter((pl.col("port") != "") & (pl.col("kind") == "counter")).select(pl.col("device", "port").cast(pl.String)).unique()
+    )
+    ports = sorted({names.find(device, port) for device, port in counted.iter_rows()})
+    ports = [port for port in ports if rows[port].get("role") not in ("lag", "vlan", "mgmt")]
+    issues = []
+    for what, lacking, cure in (
+        (
+            "speed, so no utilisation is given",
+            [port for port in ports if rows[port].get("speed_gbps") is None],
+            "ports.csv with speed_gbps",
+        ),
+        ("cable, so nobody knows whose traffic they carry", [port for port in ports if rows[port].get("peer_device") is None], "links.csv"),
+    ):
+        if lacking:
+            devices = sorted({device for device, _ in lacking})
+            shown = ", ".join(devices[:4]) + (f" and {len(devices) - 4} more devices" if len(devices) > 4 else "")
+            message = f"{len(lacking)} of {len(ports)} counted interfaces have no known {what} (on {shown}); add {cure}."
+            issues.append(Issue(code="UNMAPPED", severity="info", message=message))
+    return issues
 
 
 def _add_ranks(rows: dict[Port, dict[str, object]], raw: Mapping[str, pl.DataFrame]) -> None:

@@ -95,7 +95,7 @@ PORTS = Table(
         Column(
             "ranks",
             pl.List(pl.Int32),
-            "Ranks whose NIC the port is, or is cabled to; of a link between switches, those below its lower end.",
+            "Ranks whose NIC the port is or is cabled to; between switches, those below.",
             nullable=True,
         ),
     ),

@@ -110,3 +110,12 @@ def test_an_uplink_carries_the_ranks_below_its_leaf() -> None:
     frame, _ = build_ports({"cables": wires, "rank_map": ranks})
     assert row(frame, "leaf1", "e8")["ranks"] == [0]
     assert row(frame, "spine1", "e2")["ranks"] == [1]
+
+
+def test_what_is_unmapped_is_said() -> None:
+    counted = gauge("leaf1", "e0", 100.0).with_columns(
+        pl.lit("counter").cast(pl.Categorical).alias("kind"), pl.lit("bytes").cast(pl.Categorical).alias("metric")
+    )
+    _, issues = build_ports({"counters": counted})
+    assert [issue.code for issue in issues] == ["UNMAPPED", "UNMAPPED"]
+    assert "1 of 1" in issues[0].message
