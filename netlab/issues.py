@@ -73,7 +73,6 @@ ISSUE_CODES: dict[str, str] = {
     "SCALE_MISMATCH": "The two ends of a cable count different amounts: check the unit or the cabling.",
     "MISCABLED": "A cable does not fit the pattern of the others.",
     "SEVERAL_TOPOLOGIES": "One file holds several topologies; one of them was used.",
-    "MALFORMED_XML": "The file is no complete XML.",
     "MALFORMED_YAML": "The file is no YAML.",
     "MALFORMED_HOSTLIST": "A hostlist expression is broken.",
     "UNMAPPED": "Ports with counters have no known speed or cable.",

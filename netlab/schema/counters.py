@@ -191,7 +191,7 @@ LINKS = Table(
         Column(
             "utilization_comm",
             pl.Float64,
-            "Mean utilisation over communication time alone; null without traces, or where polls are longer than five communication phases.",
+            "Mean utilisation over communication time alone; null without traces, or where it fills under a fifth of each poll.",
             nullable=True,
         ),
         Column("utilization_peak", pl.Float64, "Highest utilisation of one interval; never over a gap.", nullable=True),
