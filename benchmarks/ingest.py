@@ -3,7 +3,7 @@
     python -m benchmarks.ingest [--sizes 200 500 1000] [--folder DIR]
 
 Every file is read in a process of its own, as one file of ``netlab ingest`` is: to Parquet parts. The start-up that is taken off is that of
-reading an empty trace in such a process; loading the compiled code is part of the figure. The targets are those of docs/performance.md:
+reading an empty trace in such a process; loading the compiled code is part of the figure. The targets:
 150 MB of raw JSON per CPU second, 350 MB of memory, no nanosecond of error, growth in proportion to the size.
 """
 
