@@ -14,8 +14,10 @@ __all__ = ["export_csv", "export_parquet", "write_table"]
 
 
 def _as_text(frame: pl.DataFrame) -> pl.DataFrame:
-    """Lists as comma-separated text, since CSV has no lists."""
+    """Lists as comma-separated text, since CSV has no lists; counters above 2^53 exactly, which the float beside them is not."""
     lists = [name for name, dtype in frame.schema.items() if isinstance(dtype, pl.List)]
+    if {"value", "value_int"} <= set(frame.columns):
+        frame = frame.with_columns(pl.coalesce(pl.col("value_int").cast(pl.String), pl.col("value").cast(pl.String)).alias("value"))
     return frame.with_columns(pl.col(name).cast(pl.List(pl.String)).list.join(",") for name in lists)
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from netlab.readers.counters.account import ASSUMED
 from netlab.readers.counters.files import text_of
 from netlab.readers.counters.gathering import Gathered, GatheringReader
 from netlab.readers.counters.meaning import Meaning, NameTable
@@ -20,13 +21,15 @@ VARIABLE_MAP: dict[str, Meaning] = {
 }
 _IB = re.compile(r"(?:^|.*/)([^/\s]+)/ports/(\d+)/((?:hw_)?counters/)?(\w+)$")
 _NET = re.compile(r"(?:^|.*/)net/([^/]+)/(?:statistics/)?(\w+)$")
+#: The folder above a copied tree: the host, if anything says it.
+_ABOVE = re.compile(r"([^/]+)/(?:sys/)?(?:class/)?(?:infiniband/[^/]+|net/[^/]+|[^/]+)/(?:ports/\d+/|statistics/)")
 _FILES = ("rate", "state", "phys_state", "link_layer")
 _RATE = re.compile(r"([\d.]+) Gb/sec")
 _IB_TABLES = (NameTable(VARIABLE_MAP), INFINIBAND, RDMA)
 _DRIVERS = re.compile(r"^\s*(?:(?:NIC|Port) statistics:|(?:[rt]x|queue_\d+_[rt]x)_\w+: \d+\s*$)", re.M)
 
 
-def _sysfs(found: Gathered, path: str, value: str, host: str | None = None) -> bool:
+def _sysfs(found: Gathered, path: str, value: str, flags: str = "") -> bool:
     """Add the value of one file below /sys; False if it is none of a port."""
     port, net = _IB.fullmatch(path), _NET.fullmatch(path)
     if port is not None and (port[3] or port[4] in _FILES):
@@ -34,15 +37,15 @@ def _sysfs(found: Gathered, path: str, value: str, host: str | None = None) -> b
         if port[4] == "rate":
             rate = _RATE.match(value)
             if rate:
-                found.fact(name, device=host, speed_gbps=float(rate[1]), role="hca")
+                found.fact(name, speed_gbps=float(rate[1]), role="hca")
         elif port[4] in VARIABLE_MAP:
-            found.add(name, port[4], value.split(":")[0], device=host)
+            found.add(name, port[4], value.split(":")[0], flags=flags)
         elif port[3]:
             # "N/A (no PMA)" and the like are missing, not zero.
-            found.add(name, port[4], value if value[:1].isdigit() else None, device=host)
+            found.add(name, port[4], value if value[:1].isdigit() else None, flags=flags)
         return True
     if net is not None and value.lstrip("-").isdigit():
-        found.add(net[1], net[2], value if value != "-1" else None, device=host)
+        found.add(net[1], net[2], value if value != "-1" else None, flags=flags)
         return True
     return False
 
@@ -64,13 +67,13 @@ class SysfsFile(GatheringReader):
     def gather(self, found: Gathered) -> None:
         """The file's value. The host is the folder above the tree, where the path shows one."""
         path = found.path.as_posix()
-        above = re.match(r".*?([^/]+)/(?:sys/class/infiniband|sys/class/net|infiniband|class|mlx\w+/ports)", path)
-        found.device = None
-        _sysfs(found, path, text_of(found.path).strip(), above[1] if above and above[1] not in ("sys", "class") else None)
+        above = _ABOVE.search(path)
+        found.device = above[1] if above and above[1] not in ("sys", "class", "infiniband", "net") else "host"
+        _sysfs(found, path, text_of(found.path).strip(), ASSUMED)
         if not found.rows and not found.facts:
             port = _IB.fullmatch(path)
             if port:
-                found.fact(f"{port[1]}/{port[2]}", device=above[1] if above else None, role="hca")
+                found.fact(f"{port[1]}/{port[2]}", role="hca")
 
 
 class SysfsTexts(GatheringReader):

@@ -150,3 +150,12 @@ def test_ufm_aliases_are_bytes_whatever_their_unit_says(shared_data: Path) -> No
     )
     values = dict(sent.select("metric", "value_int").iter_rows())
     assert values["bytes"] / values["packets"] == 288.0
+
+
+def test_the_files_of_a_copied_sysfs_belong_to_one_host(tmp_path: Path) -> None:
+    for below, text in (("counters/port_xmit_data", "25\n"), ("counters/port_xmit_packets", "1\n"), ("rate", "400 Gb/sec (4X NDR)\n")):
+        path = tmp_path / "nodea" / "sys" / "class" / "infiniband" / "bnxt_re0" / "ports" / "1" / below
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        frame = frame_of(path, "port_facts" if below == "rate" else "counters")
+        assert frame.select("device", "port").row(0) == ("nodea", "bnxt_re0/1"), below
