@@ -47,7 +47,7 @@ class Fit:
 def theil_sen(size: Floats, time: Floats) -> tuple[float, float]:
     """Median slope and intercept through points; robust against the odd slow transfer.
 
-    >>> theil_sen(np.array([1.0, 2.0, 4.0, 8.0]), np.array([12.0, 14.0, 18.0, 126.0]))
+    >>> theil_sen(np.array([1.0, 2.0, 3.0, 4.0, 5.0]), np.array([12.0, 14.0, 16.0, 18.0, 126.0]))
     (10.0, 2.0)
     """
     if len(size) > _MAX_SAMPLES:

@@ -19,7 +19,7 @@ from netlab.whatif.answers import Answer, Baseline, WhatIf
 from netlab.whatif.arrays import grouped
 from netlab.whatif.build import Model, build_model
 from netlab.whatif.changes import apply
-from netlab.whatif.changes.select import missing_ranks
+from netlab.whatif.changes.targets import missing_ranks
 from netlab.whatif.codec_costs import CodecCosts
 from netlab.whatif.costs import transfers
 from netlab.whatif.draft import Draft, Refusal, Setting

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from netlab.units import dtype_bytes
 from netlab.whatif.arrays import COMPUTE, grouped
-from netlab.whatif.changes.select import GRADIENT_OPS, require_split, select_groups
+from netlab.whatif.changes.targets import GRADIENT_OPS, require_split, select_groups
 from netlab.whatif.draft import Draft, Refusal, Setting
 
 __all__ = ["cut", "cut_buckets"]

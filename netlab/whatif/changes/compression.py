@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from netlab.units import NS_PER_MS
-from netlab.whatif.changes.select import GRADIENT_OPS, require_split, select_groups
+from netlab.whatif.changes.targets import GRADIENT_OPS, require_split, select_groups
 from netlab.whatif.codecs import codec_ns, wire
 from netlab.whatif.draft import Draft, Refusal, Setting
 from netlab.whatif.scenarios import Compression

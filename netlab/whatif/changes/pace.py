@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netlab.whatif.arrays import COMPUTE, grouped
-from netlab.whatif.changes.select import GRADIENT_OPS, require_split, select_groups
+from netlab.whatif.changes.targets import GRADIENT_OPS, require_split, select_groups
 from netlab.whatif.draft import Draft, Refusal, Setting
 from netlab.whatif.graph import NodeKind
 from netlab.whatif.places import Places, places

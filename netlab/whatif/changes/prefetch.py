@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netlab.whatif.arrays import COMPUTE, grouped
-from netlab.whatif.changes.select import require_split
+from netlab.whatif.changes.targets import require_split
 from netlab.whatif.draft import Draft, Refusal, Setting
 from netlab.whatif.graph import NodeKind
 

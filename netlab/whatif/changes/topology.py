@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netlab.whatif import fabric
-from netlab.whatif.changes.select import require_split
+from netlab.whatif.changes.targets import require_split
 from netlab.whatif.draft import Draft, Refusal, Setting
 from netlab.whatif.scenarios import Topology
 
