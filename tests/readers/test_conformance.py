@@ -152,7 +152,11 @@ def test_a_cut_copy_is_read_in_part_or_refused(reader: Reader, keep: float, tmp_
 
 
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)
-@pytest.mark.parametrize("content", [b"", gzip.compress(b""), b"\0\0\0\0", b"\xff" * 40, b"{", b"[\n"])
+@pytest.mark.parametrize(
+    "content",
+    [b"", gzip.compress(b"", mtime=0), b"\0\0\0\0", b"\xff" * 40, b"{", b"[\n"],
+    ids=["empty", "empty gzip", "zeros", "ones", "brace", "bracket"],
+)
 def test_an_empty_or_foreign_file_is_refused_or_gives_no_rows(reader: Reader, content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
