@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import polars as pl
+
 from netlab.diagnose.link_facts import LinkFacts, name_of
 from netlab.diagnose.link_thresholds import LINK_THRESHOLDS, LinkThresholds
 from netlab.findings import Finding, Subject
+from netlab.run import Run
 
 __all__ = ["error_findings", "flap_findings", "loss_findings"]
 
 _NDR_GBPS = 400.0
 _SHORT_S, _LONG_S = 12 * 60, 125 * 60
 _LONG_BER = 1e-15
+#: Fewer polls have no course.
+_FEWEST_POLLS = 20
 #: Any of these is damage that error correction did not hide.
 _ANY = ("fec_uncorrected", "link_recovery", "local_link_integrity_errors", "local_physical_errors")
 _SIDE_EFFECTS = ("remote_physical_errors", "switch_relay_errors", "vl15_dropped")
@@ -134,8 +139,8 @@ def flap_findings(facts: LinkFacts) -> list[Finding]:
     return found
 
 
-def loss_findings(facts: LinkFacts, limits: LinkThresholds = LINK_THRESHOLDS) -> list[Finding]:
-    """PACKET_LOSS: ports that lose more than 1e-4 of the packets of a direction, strictly above."""
+def loss_findings(facts: LinkFacts, run: Run, limits: LinkThresholds = LINK_THRESHOLDS) -> list[Finding]:
+    """PACKET_LOSS: ports that lose more than 1e-4 of the packets of a direction, strictly above; steady or in bursts."""
     found = []
     for row in facts.links:
         device, port, direction = row["device"], row["port"], row["direction"]
@@ -146,6 +151,8 @@ def loss_findings(facts: LinkFacts, limits: LinkThresholds = LINK_THRESHOLDS) ->
             continue
         counts = {"discards": round(discards), "errors": round(errors), "loss_ratio": ratio}
         evidence = [{"port": f"{device}/{port}", "direction": direction, **counts}]
+        course, words = _course(run, device, port, direction)
+        evidence += course
         what = "drops" if discards >= errors else "receives damaged" if direction == "rx" else "loses"
         found.append(
             Finding(
@@ -155,6 +162,7 @@ def loss_findings(facts: LinkFacts, limits: LinkThresholds = LINK_THRESHOLDS) ->
                     f"{round(discards):,} packets were discarded and {round(errors):,} had errors in {facts.window_s:g} "
                     f"s: a loss ratio of {ratio:.3g}, "
                     f"limit {limits.loss_ratio.value:g}. A lost packet makes a go-back-N transport send everything after it again."
+                    f"{words}"
                 ),
                 subject=Subject(ports=[f"{device}/{port}"]),
                 evidence=evidence,
@@ -168,3 +176,23 @@ def loss_findings(facts: LinkFacts, limits: LinkThresholds = LINK_THRESHOLDS) ->
             )
         )
     return found
+
+
+def _course(run: Run, device: str, port: str, direction: str) -> tuple[list[dict[str, Any]], str]:
+    """How the losses lie in time: evenly in all polls (a property of the link), in few of them (bursts), or neither."""
+    wanted = (
+        (pl.col("device") == device)
+        & (pl.col("port") == port)
+        & (pl.col("direction") == direction)
+        & pl.col("metric").is_in(("discards", "errors", "fcs_errors"))
+        & pl.col("delta").is_not_null()
+    )
+    polls = run.frame("link_intervals").filter(wanted).group_by("t0_ns").agg(pl.col("delta").sum())["delta"].sort(descending=True)
+    total = int(polls.sum())
+    if len(polls) < _FEWEST_POLLS or not total:
+        return [], ""
+    lossy, tenth = int((polls > 0).sum()), max(1, len(polls) // 10)
+    share = int(polls.head(tenth).sum()) / total
+    course = "in bursts" if share >= 0.5 else "steady" if lossy >= 0.9 * len(polls) else "scattered"
+    row = {"polls": len(polls), "polls_with_loss": lossy, "share_of_worst_tenth": round(share, 3), "course": course}
+    return [row], f" The loss is {course}: {lossy} of {len(polls)} polls have some, the worst tenth of them {100 * share:.0f} %."

@@ -38,7 +38,7 @@ def link_findings(run: Run, limits: Limits | None = None, localisation: Localisa
     found = [
         *error_findings(facts),
         *flap_findings(facts),
-        *loss_findings(facts),
+        *loss_findings(facts, run),
         *pause_findings(facts),
         *storm_findings(facts, run),
         *ecn_findings(facts),

@@ -247,3 +247,11 @@ def test_a_bundle_and_a_vlan_count_nothing_twice(tmp_path: Path) -> None:
     run = made(tmp_path, growth, ["leaf1,Ethernet0,100,up,", "leaf1,Ethernet4,100,up,"])
     assert run.frame("links")["port"].to_list() == ["Ethernet0", "Ethernet4"]
     assert run.frame("links").select(pl.col("utilization_mean")).to_series().to_list() == [8e-9, 8e-9]
+
+
+@pytest.mark.parametrize(("drops", "course"), [([50] * 40, "steady"), ([0] * 36 + [500] * 4, "in bursts"), ([0, 80] * 20, "scattered")])
+def test_the_course_of_a_loss_is_told(tmp_path: Path, drops: list[int], course: str) -> None:
+    growth = {("leaf1", "e0", "ifHCOutUcastPkts"): [100_000] * 40, ("leaf1", "e0", "ifOutDiscards"): drops}
+    (found,) = by_code(made(tmp_path, growth, ["leaf1,e0,100,up,"]), "PACKET_LOSS")
+    assert found.evidence[1]["course"] == course
+    assert course in found.detail
