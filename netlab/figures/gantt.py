@@ -156,7 +156,7 @@ def _merged(bars: pl.DataFrame, begin: int, end: int) -> pl.DataFrame:
     ).sort("rank", "stream", "t0_ms", "kind")
 
 
-def worst_step_gantt(bars: pl.DataFrame, step: int) -> Any:
+def worst_step_gantt(bars: pl.DataFrame, step: int, lane: str = "stream") -> Any:
     """Timeline of the worst step; drag moves it, shift and wheel zoom it.
 
     Parameters
@@ -165,6 +165,8 @@ def worst_step_gantt(bars: pl.DataFrame, step: int) -> Any:
         Result of ``gantt_frame``.
     step
         Number of the step, for the title.
+    lane
+        What a row of a rank is: ``stream``, or ``thread`` in a run without a device.
     """
     present = [kind for kind in _COLOURS if kind in set(bars["kind"])]
     last = float(bars["t1_ms"].max() or 1.0)  # type: ignore[arg-type]
@@ -183,11 +185,11 @@ def worst_step_gantt(bars: pl.DataFrame, step: int) -> Any:
                 axis=alt.Axis(format=",~f", tickCount=10),
             ),
             x2="t1_ms:Q",
-            y=alt.Y("stream:O", title=None, axis=alt.Axis(labelExpr="datum.value < 0 ? 'stream ?' : 'stream ' + datum.label")),
+            y=alt.Y("stream:O", title=None, axis=alt.Axis(labelExpr=f"datum.value < 0 ? '{lane} ?' : '{lane} ' + datum.label")),
             color=alt.Color("kind:N", title=None, scale=alt.Scale(domain=present, range=[_COLOURS[kind] for kind in present])),
             tooltip=[
                 alt.Tooltip("rank:O", title="rank"),
-                alt.Tooltip("stream:O", title="stream"),
+                alt.Tooltip("stream:O", title=lane),
                 alt.Tooltip("kind:N", title="what"),
                 alt.Tooltip("name:N", title="name"),
                 alt.Tooltip("count:Q", title="activities in the bar"),
@@ -203,7 +205,7 @@ def worst_step_gantt(bars: pl.DataFrame, step: int) -> Any:
     chart = timeline.facet(row=alt.Row("lane:N", header=header, sort=lanes), data=alt.InlineData(values=records(shown, 6)), spacing=7)
     chart = chart.resolve_scale(y="independent")
     subtitle = [
-        f"The {plural(bars['rank'].n_unique(), 'rank')} that arrive last or lose most, one row per stream.",
+        f"The {plural(bars['rank'].n_unique(), 'rank')} that arrive last or lose most, one row per {lane}.",
         "Yellow: waits for the last member; red: data moves. Drag to move, shift and wheel to zoom.",
     ]
     return titled(chart, "worst-step", _title(bars, step), subtitle, f"Timeline with {plural(rows, 'row')}.")
@@ -222,4 +224,4 @@ def _title(bars: pl.DataFrame, step: int) -> str:
     if moving.height:
         row = moving.sort("ms", "rank", descending=[True, False]).row(0)
         return f"Worst step {step}: rank {row[0]} moves data for {format_ms(row[1])} of {format_ms(float(bars['t1_ms'].max() or 0.0))}"  # type: ignore[arg-type]
-    return f"Worst step {step}, stream by stream"
+    return f"Worst step {step}, activity by activity"

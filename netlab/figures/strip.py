@@ -105,7 +105,7 @@ def _pieces(activities: pl.DataFrame) -> tuple[Any, Any, Any, Any]:
     return tuple(pieces[name].to_numpy() for name in ("rank", "start_ns", "end_ns", "bit"))  # type: ignore[return-value]
 
 
-def heat_strip(strip: pl.DataFrame, steps: pl.DataFrame) -> Any:
+def heat_strip(strip: pl.DataFrame, steps: pl.DataFrame, *, split_known: bool = True) -> Any:
     """Two strips, one above the other: exposed transfer and exposed wait of each rank over time.
 
     Parameters
@@ -114,19 +114,25 @@ def heat_strip(strip: pl.DataFrame, steps: pl.DataFrame) -> Any:
         Result of ``strip_frame``.
     steps
         ``STEPS``: borders of the lowest rank shown are drawn if there are not too many.
+    split_known
+        False where transfer and waiting cannot be told apart: then there is one strip, of communication.
 
     Returns
     -------
     A chart of two strips with one time axis. A late rank shows as the one row that stays white in the lower strip.
     """
     marks = _marks(strip, steps)
-    title = _title(strip)
+    title = _title(strip) if split_known else _unknown_title(strip)
     unit = "ms"
     if strip.height and float(strip["t1_ms"].max() or 0.0) > _SECONDS_FROM_MS:  # type: ignore[arg-type]
         unit = "s"
         strip, marks = (frame.with_columns(pl.col("^t._ms$") / 1_000) for frame in (strip, marks))
     ranks = strip["rank"].n_unique()
     step = max(4, min(18, 260 // max(ranks, 1)))
+    if not split_known:
+        only = _layer(strip, marks, "transfer_share", "exposed communication", ramp("unknown"), step, ranks, unit)
+        reading = "Colour: part of each moment that a rank spends in communication while nothing computes."
+        return titled(only, "heat-strip", title, reading, f"Heat map of {plural(ranks, 'rank')} over time.")
     upper = _layer(strip, marks, "transfer_share", "exposed transfer", ramp("transfer"), step, ranks, unit)
     lower = _layer(strip, marks, "wait_share", "exposed wait", ramp("wait"), step, ranks, unit)
     chart = alt.vconcat(upper, lower, spacing=14).resolve_scale(color="independent", x="shared")
@@ -197,6 +203,12 @@ def _marks(strip: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     return one.select(((pl.col("start_ns") - begin) / NS_PER_MS).alias("t0_ms"), "step")
 
 
+def _unknown_title(strip: pl.DataFrame) -> str:
+    length = pl.col("t1_ms") - pl.col("t0_ms")
+    share = strip.select((pl.col("transfer_share") * length).sum() / length.sum()).item() if strip.height else None
+    return f"Communication stands in the way for {format_percent(share)} of the time; transfer and waiting are not told apart"
+
+
 def _title(strip: pl.DataFrame) -> str:
     bin_ms = pl.col("t1_ms") - pl.col("t0_ms")
     per_rank = strip.group_by("rank").agg(
@@ -218,4 +230,6 @@ def _title(strip: pl.DataFrame) -> str:
     if worst["transfer_ms"] > 1.5 * transfer:
         most, mean = format_percent(worst["transfer_ms"] / span), format_percent(transfer / span)
         return f"Rank {worst['rank']} moves data for {most} of the time, the mean rank for {mean}"
-    return f"Transfer stands in the way for {format_percent(transfer / span)} of the time, on all ranks alike"
+    return f"Transfer stands in the way for {format_percent(transfer / span)} of the time" + (
+        ", on all ranks alike" if per_rank.height > 1 else ""
+    )

@@ -83,6 +83,7 @@ CONFIG: dict[str, Any] = {
         "tickColor": GRID,
         "labelPadding": 5,
         "labelLimit": 240,
+        "labelSeparation": 6,
     },
     "axisBand": {"grid": False, "ticks": False, "labelOverlap": True, "labelSeparation": 5},
     "legend": {
@@ -110,12 +111,13 @@ CONFIG: dict[str, Any] = {
 _RAMPS = {
     "transfer": ["rgba(209,73,91,0.06)", "rgba(209,73,91,0.5)", "rgba(200,52,72,1)"],
     "wait": ["rgba(237,174,73,0.09)", "rgba(237,174,73,0.6)", "rgba(224,150,36,1)"],
+    "unknown": ["rgba(156,95,143,0.07)", "rgba(156,95,143,0.5)", "rgba(140,80,128,1)"],
     "neutral": ["rgba(76,134,184,0.09)", "rgba(76,134,184,0.5)", "rgba(62,118,170,1)"],
 }
 
 
 def ramp(name: str) -> list[str]:
-    """A sequential ramp: ``transfer``, ``wait`` or ``neutral``."""
+    """A sequential ramp: ``transfer``, ``wait``, ``unknown`` or ``neutral``."""
     return _RAMPS[name]
 
 

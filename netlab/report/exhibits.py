@@ -66,7 +66,12 @@ def _heat_strip(study: Study) -> Exhibit | Missing:
         bin_ms.sum().alias("span_ms"),
     )
     labels = {"rank": "rank", "transfer_ms": "exposed transfer (ms)", "wait_ms": "exposed wait (ms)", "span_ms": "of (ms)"}
-    return Exhibit(figures.heat_strip(strip, steps), sums.sort("rank"), labels, "tables/activities.parquet")
+    return Exhibit(
+        figures.heat_strip(strip, steps, split_known=study.verdict.split != "unknown"),
+        sums.sort("rank"),
+        labels,
+        "tables/activities.parquet",
+    )
 
 
 def _worst_step(study: Study) -> Exhibit | Missing:
@@ -78,16 +83,17 @@ def _worst_step(study: Study) -> Exhibit | Missing:
     bars = figures.gantt_frame(run.frame("activities"), run.frame("collectives"), breakdown, run.frame("steps"))
     if not bars.height:
         return Missing("No timeline of the worst step", f"Step {worst[0]} has no device activity.")
+    lane = "thread" if run.facts.backend == "cpu" else "stream"
     labels = {
         "rank": "rank",
-        "stream": "stream",
+        "stream": lane,
         "kind": "what",
         "name": "name",
         "t0_ms": "from (ms)",
         "t1_ms": "to (ms)",
         "count": "activities",
     }
-    return Exhibit(figures.worst_step_gantt(bars, worst[0]), bars, labels, "tables/activities.parquet")
+    return Exhibit(figures.worst_step_gantt(bars, worst[0], lane), bars, labels, "tables/activities.parquet")
 
 
 def _bus_bandwidth(study: Study) -> Exhibit | Missing:

@@ -11,6 +11,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
+from netlab.errors import ReportError
 from netlab.export.files import write_text
 from netlab.figures.outlook import best_scenario, scenario_frame
 from netlab.units import format_ms, format_percent
@@ -75,8 +76,13 @@ def append_step_summary(markdown: str, environment: Mapping[str, str] | None = N
     """Append to the file that GitHub Actions names in ``GITHUB_STEP_SUMMARY``; nothing happens elsewhere."""
     target = (os.environ if environment is None else environment).get("GITHUB_STEP_SUMMARY")
     if target:
-        with Path(target).open("a", encoding="utf-8") as summary:
-            summary.write(markdown)
+        try:
+            with Path(target).open("a", encoding="utf-8") as summary:
+                summary.write(markdown)
+        except OSError as error:
+            raise ReportError(
+                f"GITHUB_STEP_SUMMARY names {target}, which cannot be written: {error.strerror}; unset it or mend the path."
+            ) from error
 
 
 def prometheus_text(verdict: Verdict, finished: datetime, duration_s: float | None = None, *, success: bool = True) -> str:

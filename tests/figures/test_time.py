@@ -115,3 +115,11 @@ def test_too_many_activities_become_fewer_bars_that_cover_them() -> None:
     bars = gantt_frame(activities, TABLES["collectives"].empty(), TABLES["breakdown"].conform(pl.DataFrame([row])), steps)
     assert bars.height < 2_500
     assert bars["count"].sum() == 20_000
+
+
+def test_strip_of_unknown_split_blames_neither() -> None:
+    activities, steps = _frames([_activity(0, "compute", 0, 4), _activity(1, "communication", 4, 8)], 10)
+    chart = heat_strip(strip_frame(activities, steps, TABLES["breakdown"].empty()), steps, split_known=False)
+    spec = chart.to_dict()
+    assert spec["title"]["text"] == "Communication stands in the way for 40.0 % of the time; transfer and waiting are not told apart"
+    assert "vconcat" not in spec

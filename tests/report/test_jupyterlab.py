@@ -55,10 +55,12 @@ def lab(made_report: Report, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 def _open(page: Any, address: str) -> None:
     """The server needs seconds to listen; the browser asks until it does."""
+    from playwright.sync_api import Error
+
     for _ in range(60):
         try:
             page.goto(address)
-        except Exception as error:  # the package of the browser is optional: its error type has no name here
+        except Error as error:
             if "ERR_CONNECTION_REFUSED" not in str(error):
                 raise
             page.wait_for_timeout(500)
