@@ -7,6 +7,7 @@ range). "Caused" would need an intervention, so it is never said. Utilisation is
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -120,7 +121,8 @@ def _test(outcome: Floats, series: list[Series], candidates: list[Series], seed:
     outcome = ranked(outcome[None, :])[0]
     peers = np.array([item.peers for item in series], np.int64)
     residual = outcome_residual(outcome, values, peers)
-    rows = [number for number, item in enumerate(series) if any(item is candidate for candidate in candidates)]
+    chosen = {id(item) for item in candidates}
+    rows = [number for number, item in enumerate(series) if id(item) in chosen]
     return max_null_test(residual, peer_residuals(values, peers)[rows], seed), residual
 
 
@@ -149,7 +151,7 @@ def _conclude(
     off_path = [n for n in order if on_path is not None and not on_path.get((candidates[n].device, candidates[n].port), False)]
     off = max((float(tested.statistic[n]) for n in off_path), default=-1.0)
     ranks = {(row["device"], row["port"]): row["ranks"] for row in run.frame("ports").iter_rows(named=True)}
-    sizes = {item.peers: sum(other.peers == item.peers for other in series) for item in candidates}
+    sizes = Counter(item.peers for item in series)
     verdicts = []
     for n in suspects:
         item = candidates[n]
