@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from netlab.attribute import breakdown, pool, pooled_rows
-from netlab.intervals import measure
 from netlab.run import Run
 from netlab.units import NS_PER_MS
 from netlab.whatif.answers import Answer, Baseline, WhatIf
-from netlab.whatif.arrays import grouped
+from netlab.whatif.bounds import busiest_ns
 from netlab.whatif.build import Model, build_model
 from netlab.whatif.changes import apply
 from netlab.whatif.changes.targets import missing_ranks
 from netlab.whatif.codec_costs import CodecCosts
+from netlab.whatif.contention import contention
 from netlab.whatif.costs import transfers
 from netlab.whatif.draft import Draft, Refusal, Setting
 from netlab.whatif.engine import Engine, Result
@@ -126,6 +126,15 @@ def _nothing(run: Run, asked: Sequence[Scenario], threshold: Fraction, reason: s
     )
 
 
+class _Shares(NamedTuple):
+    """What the breakdown of a run says about its communication; None where nobody knows."""
+
+    network: float | None = None
+    communication: float | None = None
+    flagged: bool | None = None
+    hidden_ms: float | None = None
+
+
 class _Study:
     """One run under several scenarios."""
 
@@ -170,7 +179,7 @@ class _Study:
             explained_share=min(1.0, max(0.0, tight / self.measured_ms)) if self.measured_ms else None,
             steps=self.step_count,
             window=self.setting.run.facts.window,
-            network_share=self.measured_shares[0],
+            network_share=self.measured_shares.network,
             threshold=float(self.threshold),
         )
 
@@ -203,7 +212,7 @@ class _Study:
 
     def _answer(self, scenario: Scenario, draft: Draft, result: Result, floor: Result) -> Answer:
         floor_ms = self._mean(floor.borders.length_ns)
-        shares: tuple[float | None, float | None, bool | None]
+        shares: _Shares
         if draft.bound is not None:
             lengths, shares = self._bound(draft, result, floor)
         else:
@@ -212,6 +221,8 @@ class _Study:
         predicted = self._mean(lengths)
         bound = min(predicted, floor_ms)
         low80, high80, low95, high95 = self._interval(draft, lengths, predicted, bound)
+        slower80, slower95 = self._contended(draft, shares)
+        high80, high95 = high80 + slower80, high95 + slower95
         if draft.bound is not None and self.setting.unknown_share > _UNKNOWN:
             low80, low95 = min(low80, bound), min(low95, bound)
         self._say_how_sure(draft)
@@ -226,9 +237,9 @@ class _Study:
             interval80_ms=(max(0.0, low80), high80),
             interval95_ms=(max(0.0, low95), high95),
             speedup=speedup,
-            network_share=shares[0],
-            comm_share=shares[1],
-            flagged=shares[2],
+            network_share=shares.network,
+            comm_share=shares.communication,
+            flagged=shares.flagged,
             bound_best_ms=bound,
             confidence=draft.confidence,
             assumptions=draft.assumptions,
@@ -239,7 +250,7 @@ class _Study:
             break_even_price_per_gpu_hour=None if speedup is None or self.price is None else self.price * (speedup - 1),
         )
 
-    def _bound(self, draft: Draft, result: Result, floor: Result) -> tuple[Floats, tuple[float | None, float | None, bool | None]]:
+    def _bound(self, draft: Draft, result: Result, floor: Result) -> tuple[Floats, _Shares]:
         """Step lengths and shares of a bound on overlap.
 
         All hidden: no step is shorter than its critical path without communication, nor than the communication of the busiest rank.
@@ -253,10 +264,10 @@ class _Study:
                     "step instead."
                 )
                 lengths = result.borders.length_ns + self._hidden(draft, result)
-                return lengths, (None, None, None)
+                return lengths, _Shares()
             return serial.borders.length_ns, self._simulated_shares(draft, serial)
         alone = floor.borders.length_ns
-        busy = self._communication(draft, result)
+        busy = busiest_ns(self.model, draft.transfers, result)
         lengths = np.maximum(alone, busy)
         if self.setting.unknown_share > _UNKNOWN:
             draft.say("Communication that may be waiting counts in full; how much of it is transfer, nobody can say.")
@@ -265,24 +276,7 @@ class _Study:
         exposed = float((lengths - alone)[self.pooled].sum())
         total = float(lengths[self.pooled].sum())
         share = exposed / total if total else None
-        return lengths, (share, share, None if share is None else Fraction(share) > self.threshold)
-
-    def _communication(self, draft: Draft, result: Result) -> Floats:
-        """Union of transfer (and of what may be transfer) per row of the steps, the busiest rank of each step for all of its rows."""
-        t, a, s = draft.transfers, self.model.activities, self.model.steps
-        start = result.end_ns[t.node] - result.tail_ns[t.node] - result.duration_ns[t.node]
-        end = result.end_ns[t.node] - result.tail_ns[t.node]
-        part, step = a.part[t.row], a.step[t.row]
-        busy = np.zeros(s.size)
-        entries = grouped(part, step)
-        for row in range(s.size):
-            own = entries.get((int(s.part[row]), int(s.step[row])))
-            if own is not None:
-                busy[row] = measure(np.rint(start[own]).astype(np.int64), np.rint(end[own]).astype(np.int64))
-        window = s.frame["window"].cast(pl.Int64).to_numpy()
-        for rows in grouped(window, s.step).values():
-            busy[rows] = busy[rows].max()
-        return busy
+        return lengths, _Shares(share, share, None if share is None else Fraction(share) > self.threshold)
 
     def _hidden(self, draft: Draft, result: Result) -> Floats:
         activities, steps = self._tables(draft, result)
@@ -300,14 +294,14 @@ class _Study:
         nodes = (result.end_ns, result.duration_ns, result.lead_ns, result.tail_ns)
         return simulated_tables(self.model, result.borders, *nodes, draft.transfers, replaced)
 
-    def _simulated_shares(self, draft: Draft, result: Result) -> tuple[float | None, float | None, bool | None]:
+    def _simulated_shares(self, draft: Draft, result: Result) -> _Shares:
         activities, steps = self._tables(draft, result)
         kept = steps.join(self.model.steps.frame[self.pooled].select("rank", "window", "step"), on=["rank", "window", "step"], how="semi")
         return self._shares(breakdown(activities, kept))
 
-    def _shares(self, frame: pl.DataFrame) -> tuple[float | None, float | None, bool | None]:
+    def _shares(self, frame: pl.DataFrame) -> _Shares:
         row = pool(frame, [], self.threshold).row(0, named=True)
-        return row["network_share"], row["comm_share"], row["flagged"]
+        return _Shares(row["network_share"], row["comm_share"], row["flagged"], row["hidden_comm_ms"])
 
     def _mean(self, lengths: Floats) -> float:
         return float(lengths[self.pooled].mean()) / NS_PER_MS
@@ -339,6 +333,18 @@ class _Study:
             widths.append((float(np.hypot(min(own, down), step[0]) + cost_low), float(np.hypot(own, step[1]) + cost_high)))
         (l80, h80), (l95, h95) = widths
         return predicted - l80, predicted + h80, predicted - l95, predicted + h95
+
+    def _contended(self, draft: Draft, shares: _Shares) -> tuple[float, float]:
+        """How much longer the step may get because more communication than now runs beside compute."""
+        if shares.hidden_ms is None or self.measured_shares.hidden_ms is None:
+            return 0.0, 0.0
+        more = shares.hidden_ms - self.measured_shares.hidden_ms
+        if more <= _UNKNOWN * self.measured_ms:
+            return 0.0, 0.0
+        found = contention(self.model.activities.frame)
+        origin = f"measured on {found.kinds} kinds of kernel" if found.kinds else "from other machines"
+        draft.say(f"{more:.3g} ms more communication runs beside compute, which that may slow down {found.ratio80:.2f}-fold ({origin}).")
+        return found.extra_ms(more)
 
     def _cost_range(self, draft: Draft, predicted: float) -> tuple[float, float]:
         """How far the step moves when the byte part of transfers does, within declared intervals."""
