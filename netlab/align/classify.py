@@ -15,7 +15,7 @@ import polars as pl
 
 from netlab.errors import ConfigError
 
-__all__ = ["OPS", "RULES", "RULES_VERSION", "SEND_RECV", "Rule", "classify_names", "operation_of_name"]
+__all__ = ["OPS", "RULES", "RULES_VERSION", "SEND_RECV", "SYNCHRONISING", "Rule", "classify_names", "operation_of_name"]
 
 #: Raised with every change of the table; stored runs of another version are read anew.
 RULES_VERSION = 1
@@ -35,6 +35,9 @@ OPS = (
     "barrier",
     "unknown",
 )
+
+#: No member of these can end before the last one has arrived, so that they end everywhere at nearly the same moment.
+SYNCHRONISING = ("all_reduce", "all_gather", "reduce_scatter", "barrier")
 
 #: NCCL runs all point-to-point work, and everything made of it, in one kernel; metadata tells what it was.
 SEND_RECV = "send_recv"

@@ -10,7 +10,7 @@ from dataclasses import astuple, dataclass
 import numpy as np
 import polars as pl
 
-from netlab.align.matching import SYNCHRONISING
+from netlab.align.classify import SYNCHRONISING
 from netlab.issues import Issue
 from netlab.units import NS_PER_MS, NS_PER_S, NS_PER_US
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from netlab.align.classify import SYNCHRONISING
 from netlab.align.sequences import LEAST_FOR_SHIFT, align_lane
 
 __all__ = ["align_lanes", "number_rows"]
@@ -45,11 +46,13 @@ def align_lanes(events: pl.DataFrame, lane: list[str]) -> tuple[pl.DataFrame, li
     marks = events.with_columns(mark=_marks(events)).group_by("lane", "rank").agg(pl.col("mark").sum(), length=pl.len())
     uniform = marks.group_by("lane").agg(uniform=(pl.col("mark").n_unique() == 1) & (pl.col("length").n_unique() == 1))
     events = events.join(uniform, on="lane", maintain_order="left")
+    synchronises = pl.col("op").is_in(SYNCHRONISING)
+    events = events.with_columns(firm=synchronises | ~synchronises.any().over("lane"))
     events = events.with_columns(uniform=pl.col("uniform") & ~pl.col("lane").is_in(_shifted(events).implode()))
     same = number_rows(events.filter("uniform"), ["lane", "place"]).with_columns(agrees=pl.lit(value=True))
     parts, losses, base = [same], [], same.height
     for part in events.filter(~pl.col("uniform")).partition_by("lane", maintain_order=True):
-        instance = align_lane(part["rank"].to_numpy(), part["key"].to_numpy(), part["end_ns"].to_numpy())
+        instance = align_lane(*(part[name].to_numpy() for name in ("rank", "key", "end_ns", "firm")))
         agrees = _agree(part["rank"].to_numpy(), instance)
         part = part.with_columns(
             pl.Series("instance", (instance if agrees else np.arange(part.height)) + base), agrees=pl.lit(value=agrees)
@@ -58,20 +61,20 @@ def align_lanes(events: pl.DataFrame, lane: list[str]) -> tuple[pl.DataFrame, li
             losses += _losses(part)
         parts.append(part)
         base += part.height
-    return pl.concat(parts).drop("part", "lane", "key", "place", "uniform"), losses
+    return pl.concat(parts).drop("part", "lane", "key", "place", "uniform", "firm"), losses
 
 
 def _shifted(events: pl.DataFrame) -> pl.Series:
-    """Lanes of equal sequences whose ends do not agree at all: the sequences may be shifted against each other."""
-    same = events.filter("uniform").select("lane", "rank", "place", "end_ns")
+    """Lanes of equal sequences in which some ends do not agree: parts of the sequences may be shifted against each other."""
+    same = events.filter(pl.col("uniform") & pl.col("firm")).select("lane", "rank", "place", "end_ns")
     reference = same.filter(pl.col("rank") == pl.col("rank").first().over("lane")).select("lane", "place", reference_ns="end_ns")
+    lane = ["lane", "rank"]
     both = same.join(reference, on=["lane", "place"], maintain_order="left").with_columns(
-        difference=pl.col("end_ns") - pl.col("reference_ns"), gap=pl.col("reference_ns").diff().abs().over("lane", "rank")
+        difference=pl.col("end_ns") - pl.col("reference_ns"), gap=pl.col("reference_ns").diff().abs().over(lane)
     )
-    scatter = both.group_by("lane", "rank").agg(
-        scatter=(pl.col("difference") - pl.col("difference").median()).abs().median(), gap=pl.col("gap").median(), length=pl.len()
-    )
-    return scatter.filter((pl.col("length") >= LEAST_FOR_SHIFT) & (pl.col("scatter") > pl.col("gap") / 4))["lane"].unique()
+    deviation = (pl.col("difference") - pl.col("difference").median()).abs().max()
+    scatter = both.group_by(lane).agg(deviation=deviation, gap=pl.col("gap").median(), length=pl.len())
+    return scatter.filter((pl.col("length") >= LEAST_FOR_SHIFT) & (pl.col("deviation") > pl.col("gap") / 4))["lane"].unique()
 
 
 def _marks(events: pl.DataFrame) -> pl.Series:

@@ -10,16 +10,13 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from netlab.align.classify import SEND_RECV
+from netlab.align.classify import SEND_RECV, SYNCHRONISING
 from netlab.align.lanes import align_lanes, number_rows
 from netlab.align.messages import match_messages
 from netlab.align.ranks import format_ranks
 from netlab.issues import Issue
 
-__all__ = ["SYNCHRONISING", "match_collectives"]
-
-#: No member of these can end before the last one has arrived.
-SYNCHRONISING = ("all_reduce", "all_gather", "reduce_scatter", "barrier")
+__all__ = ["match_collectives"]
 
 _SHOWN = 5
 _LANE = ["gid", "name_id", "window"]

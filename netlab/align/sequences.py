@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LEAST_FOR_SHIFT", "align_lane", "ends_agree", "match_by_time"]
+__all__ = ["LEAST_FOR_SHIFT", "align_lane", "match_by_time", "stray_pairs"]
 
 Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 #: Widths at which ends of one collective are tried to agree: device clocks of one host, of several hosts, host threads (Gloo).
 _END_WIDTHS_NS = (20_000, 100_000, 1_000_000, 10_000_000)
@@ -21,15 +22,20 @@ _AGREEMENT = 0.5
 _VOTERS = 256
 #: With fewer pairs, differences of ends tell nothing about a shift.
 LEAST_FOR_SHIFT = 4
+#: Equal sequences are only re-matched by time if at least this share finds a partner.
+_LEAST_PLACED = 0.8
+_TREND_POINTS = 64
 
 
-def align_lane(rank: Int64s, key: Int64s, end_ns: Int64s) -> Int64s:
+def align_lane(rank: Int64s, key: Int64s, end_ns: Int64s, firm: Bools | None = None) -> Int64s:
     """Number the instances of one group.
 
     Parameters
     ----------
     rank, key, end_ns
         One entry per kernel, in launch order within each rank: its rank, a number for (op, dtype, size), its end on the rank's own clock.
+    firm
+        Whether the kernel's operation ends on all ranks at once; the others are placed between those. By default all do.
 
     Returns
     -------
@@ -42,6 +48,7 @@ def align_lane(rank: Int64s, key: Int64s, end_ns: Int64s) -> Int64s:
     >>> align_lane(np.array([0, 0, 0, 1, 1]), np.zeros(5, np.int64), np.array([10, 1_000_000, 9_000_000, 12, 9_000_002])).tolist()
     [0, 1, 2, 0, 2]
     """
+    firm = np.ones(len(rank), bool) if firm is None else firm
     instance = np.full(len(rank), -1, np.int64)
     count = 0
     while (instance < 0).any():
@@ -53,48 +60,94 @@ def align_lane(rank: Int64s, key: Int64s, end_ns: Int64s) -> Int64s:
             rows = open_rows[(rank[open_rows] == other) & (instance[open_rows] < 0)]
             if not len(rows):
                 continue
-            place = match_by_time(key[reference], end_ns[reference], key[rows], end_ns[rows])
+            place = match_by_time(key[reference], end_ns[reference], key[rows], end_ns[rows], firm[reference], firm[rows])
             found = place >= 0
             instance[rows[found]] = count + place[found]
         count += len(reference)
     return instance
 
 
-def match_by_time(key: Int64s, end_ns: Int64s, other_key: Int64s, other_end_ns: Int64s) -> Int64s:
+def match_by_time(
+    key: Int64s, end_ns: Int64s, other_key: Int64s, other_end_ns: Int64s, firm: Bools | None = None, other_firm: Bools | None = None
+) -> Int64s:
     """Place of each kernel of one rank in the sequence of another, -1 where it has none. Places rise strictly.
 
+    Equal sequences are matched by order, unless ends show that parts of them are shifted: each rank may have lost a kernel of its own.
     Where ends agree at no width, only what both sequences begin and end with is matched.
     """
+    firm = np.ones(len(key), bool) if firm is None else firm
+    other_firm = np.ones(len(other_key), bool) if other_firm is None else other_firm
+    if other_firm.sum() < LEAST_FOR_SHIFT or firm.sum() < LEAST_FOR_SHIFT:
+        firm, other_firm = np.ones(len(key), bool), np.ones(len(other_key), bool)
     equal = len(key) == len(other_key) and bool((key == other_key).all())
-    if equal and ends_agree(end_ns, other_end_ns):
-        return np.arange(len(key))
-    offset, width, agreement = _clock_offset(key, end_ns, other_key, other_end_ns)
+    by_order = np.arange(len(other_key))
+    strays = stray_pairs(end_ns[firm], other_end_ns[other_firm]) if equal else 0
+    if equal and not strays:
+        return by_order
+    offset, width, agreement = _clock_offset(key[firm], end_ns[firm], other_key[other_firm], other_end_ns[other_firm])
     if agreement < _AGREEMENT:
-        return np.arange(len(key)) if equal else _common_ends(key, other_key)
-    place = np.full(len(other_key), -1, np.int64)
-    for value in np.unique(other_key):
-        mine, theirs = np.flatnonzero(other_key == value), np.flatnonzero(key == value)
+        return by_order if equal else _common_ends(key, other_key)
+    aligned_ns = other_end_ns - offset
+    reach = np.where(other_firm, _usual_gap(end_ns[firm]) / 4, np.inf)
+    place = _rising(_place(np.full(len(other_key), -1, np.int64), key, end_ns, other_key, aligned_ns, firm, other_firm, width))
+    place = _fill_between(place, key, other_key, end_ns, aligned_ns, reach)
+    # What a stretch of unequal length leaves open is placed by time too, whatever the operation.
+    place = _rising(_place(place, key, end_ns, other_key, aligned_ns, ~firm, ~other_firm, width))
+    place = _fill_between(place, key, other_key, end_ns, aligned_ns, reach)
+    if not equal:
+        return place
+    kept = np.flatnonzero((place >= 0) & other_firm)
+    better = stray_pairs(end_ns[place[kept]], other_end_ns[kept]) * 2 < strays
+    return place if better and (place >= 0).mean() >= _LEAST_PLACED else by_order
+
+
+def _place(
+    place: Int64s,
+    key: Int64s,
+    end_ns: Int64s,
+    other_key: Int64s,
+    other_end_ns: Int64s,
+    among: Bools,
+    other_among: Bools,
+    width: int,
+) -> Int64s:
+    """Give open kernels of a kind the free place of their key whose end is nearest."""
+    placed, free = place.copy(), among.copy()
+    free[place[place >= 0]] = False
+    wanted = other_among & (place < 0)
+    for value in np.unique(other_key[wanted]):
+        mine, theirs = np.flatnonzero((other_key == value) & wanted), np.flatnonzero((key == value) & free)
         if len(theirs):
-            place[mine] = _nearest(end_ns[theirs], theirs, other_end_ns[mine] - offset, width)
-    place = _rising(place)
-    return _fill_between(place, key, other_key)
+            placed[mine] = _nearest(end_ns[theirs], theirs, other_end_ns[mine], width)
+    return placed
 
 
-def ends_agree(end_ns: Int64s, other_end_ns: Int64s) -> bool:
-    """Whether the differences of paired ends scatter less than the ends of neighbours lie apart.
+def stray_pairs(end_ns: Int64s, other_end_ns: Int64s) -> int:
+    """How many paired ends lie further apart than the two clocks do, by more than a quarter of the usual distance between ends.
 
-    Equal sequences of equal operations may still be shifted against each other: one rank lost its first kernel, another its last.
+    A drift of one clock against the other is taken off first.
 
-    >>> ends_agree(np.array([0, 10, 30, 60]), np.array([100, 110, 130, 160]))
-    True
-    >>> ends_agree(np.array([0, 10, 30, 60]), np.array([110, 130, 160, 200]))
-    False
+    >>> stray_pairs(np.array([0, 10, 30, 60, 100]), np.array([100, 110, 130, 160, 200]))
+    0
+    >>> stray_pairs(np.array([0, 10, 30, 60, 100]), np.array([110, 130, 130, 160, 200]))
+    2
     """
     if len(end_ns) < LEAST_FOR_SHIFT:
-        return True
-    difference = other_end_ns - end_ns
-    scatter = np.median(np.abs(difference - np.median(difference)))
-    return bool(scatter <= np.median(np.abs(np.diff(end_ns))) / 4)
+        return 0
+    difference = (other_end_ns - end_ns).astype(np.float64)
+    at = (end_ns - end_ns[0]).astype(np.float64)
+    chosen = np.unique(np.linspace(0, len(at) - 1, min(len(at), _TREND_POINTS)).astype(np.int64))
+    early, late = np.triu_indices(len(chosen), 1)
+    span = at[chosen[late]] - at[chosen[early]]
+    apart = span > 0
+    if apart.any():
+        slopes = (difference[chosen[late]] - difference[chosen[early]])[apart] / span[apart]
+        difference -= np.median(slopes) * at
+    return int((np.abs(difference - np.median(difference)) > _usual_gap(end_ns) / 4).sum())
+
+
+def _usual_gap(end_ns: Int64s) -> float:
+    return float(np.median(np.abs(np.diff(end_ns)))) if len(end_ns) > 1 else np.inf
 
 
 def _common_ends(key: Int64s, other_key: Int64s) -> Int64s:
@@ -112,6 +165,8 @@ def _common_ends(key: Int64s, other_key: Int64s) -> Int64s:
 
 def _clock_offset(key: Int64s, end_ns: Int64s, other_key: Int64s, other_end_ns: Int64s) -> tuple[int, int, float]:
     """The difference of two clocks that most pairs of equal kernels agree on, the width at which they do, and how many do."""
+    if not len(key) or not len(other_key):
+        return 0, _END_WIDTHS_NS[-1], 0.0
     voters = np.unique(np.linspace(0, len(other_key) - 1, min(len(other_key), _VOTERS)).astype(np.int64))
     slack = abs(len(key) - len(other_key)) + 16
     scale = len(key) / max(len(other_key), 1)
@@ -175,8 +230,10 @@ def _rising(place: Int64s) -> Int64s:
     return kept
 
 
-def _fill_between(place: Int64s, key: Int64s, other_key: Int64s) -> Int64s:
-    """Between two matched kernels, equal stretches of unmatched ones belong together in order."""
+def _fill_between(
+    place: Int64s, key: Int64s, other_key: Int64s, end_ns: Int64s, other_end_ns: Int64s, reach_ns: NDArray[np.float64]
+) -> Int64s:
+    """Between two matched kernels, equal stretches of unmatched ones belong together in order, if their ends do not contradict it."""
     anchors = np.flatnonzero(place >= 0)
     starts = np.concatenate(([-1], anchors))
     stops = np.concatenate((anchors, [len(place)]))
@@ -184,7 +241,9 @@ def _fill_between(place: Int64s, key: Int64s, other_key: Int64s) -> Int64s:
     for start, stop in zip(starts[stops - starts > 1].tolist(), stops[stops - starts > 1].tolist(), strict=True):
         low = int(place[start]) + 1 if start >= 0 else 0
         high = int(place[stop]) if stop < len(place) else len(key)
-        mine = other_key[start + 1 : stop]
-        if high - low == len(mine) and (key[low:high] == mine).all():
-            filled[start + 1 : stop] = np.arange(low, high)
+        mine = slice(start + 1, stop)
+        if high - low != stop - start - 1 or not (key[low:high] == other_key[mine]).all():
+            continue
+        near = np.abs(other_end_ns[mine] - end_ns[low:high]) <= reach_ns[mine]
+        filled[mine] = np.where(near, np.arange(low, high), -1)
     return filled

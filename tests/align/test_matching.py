@@ -216,3 +216,23 @@ def test_rank_whose_marks_were_lost_is_matched_all_the_same(tmp_path: Path) -> N
         first.kernel(name, at, at + 4, stream=20)
         second.kernel(name, at + 1, at + 4, stream=20)
     assert [len(row[0]) for row in instances(align_traces(tmp_path, first, second))] == [2, 2, 2]
+
+
+def test_ranks_that_each_lost_a_kernel_of_their_own_are_not_shifted_in_between(tmp_path: Path) -> None:
+    name, ends = "ncclKernel_AllReduce_RING_LL_Sum_float(x)", [10 * place + place % 3 for place in range(1, 41)]
+    traces = [Trace(rank, 2, clock_ms=rank * 2) for rank in range(2)]
+    for rank, lost in enumerate((5, 9)):
+        for place, end in enumerate(ends):
+            if place != lost:
+                traces[rank].kernel(name, end - 3 + rank, end, stream=20)
+    found = [len(row[0]) for row in instances(align_traces(tmp_path, *traces))]
+    assert found == [1 if place in (5, 9) else 2 for place in range(40)]
+
+
+def test_a_drift_is_no_shift(tmp_path: Path) -> None:
+    name = "ncclKernel_AllReduce_RING_LL_Sum_float(x)"
+    traces = [Trace(rank, 2) for rank in range(2)]
+    for place in range(1, 60):
+        for rank, trace in enumerate(traces):
+            trace.kernel(name, place * 10 + rank * place * 0.2 - 3, place * 10 + rank * place * 0.2, stream=20)
+    assert {len(row[0]) for row in instances(align_traces(tmp_path, *traces))} == {2}
