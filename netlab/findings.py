@@ -45,6 +45,7 @@ FINDING_CODES: dict[str, str] = {
     "LINK_UTILIZATION": "A link is used above its band.",
     "PACKET_LOSS": "Packets are lost above 1e-4.",
     "PFC_PAUSE": "A port is paused for too much of the time.",
+    "XMIT_WAIT": "An InfiniBand port waits for credits for much of the time.",
     "PFC_STORM_OPEN": "A pause storm began and has not ended.",
     "ECN_MARKING": "Packets are marked for congestion above the threshold.",
     "ECMP_IMBALANCE": "Equal-cost links carry unequal loads.",

@@ -104,6 +104,7 @@ def links(
         _loss(sums),
         _pause(sums, ports),
         _ecn(sums),
+        _credit_wait(sums, ports),
         _counts(sums),
         _communication(bytes_, ports, comm_windows, start, end),
     ):
@@ -252,6 +253,13 @@ def _ecn(sums: pl.DataFrame) -> pl.DataFrame:
     by_port = by_port.join(_packets(sums), on=list(_PORT), how="left")
     base = pl.when(~pl.col("lacking")).then(pl.col("queued")).otherwise(pl.coalesce("rdma_packets", "packets"))
     return by_port.select(*_PORT, pl.when(base > 0).then(pl.col("marked") / base).clip(0, 1).alias("ecn_ratio"))
+
+
+def _credit_wait(sums: pl.DataFrame, ports: pl.DataFrame) -> pl.DataFrame:
+    """XmitWait as a share of time: 64 bit times a tick (the convention of ibdiagnet's analyses; the real tick depends on the device)."""
+    waits = _whole_port(sums, "xmit_wait").join(ports.select("device", "port", "speed_gbps"), on=["device", "port"], how="left")
+    ratio = pl.col("xmit_wait") * 64 / (pl.col("xmit_wait_ns") * pl.col("speed_gbps"))
+    return waits.select(*_PORT, ratio.clip(0, 1).alias("wait_ratio"))
 
 
 def _counts(sums: pl.DataFrame) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from netlab.diagnose.link_thresholds import LINK_THRESHOLDS, LinkThresholds
 from netlab.findings import Finding, Subject
 from netlab.run import Run
 
-__all__ = ["ecn_findings", "incast_findings", "pause_findings", "storm_findings"]
+__all__ = ["ecn_findings", "incast_findings", "pause_findings", "storm_findings", "wait_findings"]
 
 Port = tuple[str, str]
 _SURE_SHARE = 0.1
@@ -216,6 +216,38 @@ def ecn_findings(facts: LinkFacts, limits: LinkThresholds = LINK_THRESHOLDS) -> 
                 ],
                 action="See which senders meet there (incast) and whether its load is spread; then check Kmin and Kmax of the queue.",
                 source=limits.ecn_ratio.source,
+            )
+        )
+    return found
+
+
+def wait_findings(facts: LinkFacts, limits: LinkThresholds = LINK_THRESHOLDS) -> list[Finding]:
+    """XMIT_WAIT: per device, InfiniBand ports that had data and no credits for more than 10 % of the time."""
+    waiting: dict[str, list[dict[str, Any]]] = {}
+    for row in facts.links:
+        if row["wait_ratio"] is not None and row["wait_ratio"] > limits.wait_ratio.value:
+            waiting.setdefault(row["device"], []).append(row)
+    found = []
+    for device, rows in sorted(waiting.items()):
+        names = sorted({f"{device}/{row['port']}" for row in rows})
+        listed = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+        worst = max(row["wait_ratio"] for row in rows)
+        found.append(
+            Finding(
+                code="XMIT_WAIT",
+                title=f"{listed} had data and no credits for up to {100 * worst:.3g} % of the time",
+                detail=(
+                    f"XmitWait grew by {100 * worst:.3g} % of the time in {facts.window_s:g} s (64 bit times a tick): what lies "
+                    "beyond these ports takes less than they could send. A sign of congestion there, no fault of these ports."
+                ),
+                severity="info",
+                subject=Subject(ports=names),
+                evidence=[
+                    {"port": f"{device}/{row['port']}", "wait_ratio": row["wait_ratio"], "utilization_mean": row["utilization_mean"]}
+                    for row in rows
+                ],
+                action="Follow the cables of these ports to where traffic meets: a slow host, or a full uplink; compare with like ports.",
+                source=limits.wait_ratio.source,
             )
         )
     return found

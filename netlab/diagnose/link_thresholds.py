@@ -29,6 +29,7 @@ class LinkThresholds:
     pre_fec_ber: Threshold = Threshold(1e-7, "Arista ANTA VerifyInterfacesBER: 1e-7 before FEC, any uncorrected codeword fails")
     pause_ratio: Threshold = Threshold(0.01, "1 % of the time: netlab's own rule of thumb, no published limit is known")
     ecn_ratio: Threshold = Threshold(0.01, "1 % of packets: netlab's own rule of thumb, no published limit is known")
+    wait_ratio: Threshold = Threshold(0.10, "10 % of the time: netlab's own rule of thumb; XmitWait is relative, compare like devices")
     imbalance: Threshold = Threshold(
         1.5, "largest load 1.5 times the mean: netlab's own rule of thumb; a saturated group is slowed by max/mean"
     )

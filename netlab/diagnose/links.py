@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from netlab.config import Limits
 from netlab.diagnose.link_accusations import with_localisation
-from netlab.diagnose.link_congestion import ecn_findings, incast_findings, pause_findings, storm_findings
+from netlab.diagnose.link_congestion import ecn_findings, incast_findings, pause_findings, storm_findings, wait_findings
 from netlab.diagnose.link_facts import link_facts
 from netlab.diagnose.link_health import error_findings, flap_findings, loss_findings
 from netlab.diagnose.link_load import headroom_findings, imbalance_findings, oversubscription_findings, utilisation_findings
@@ -42,6 +42,7 @@ def link_findings(run: Run, limits: Limits | None = None, localisation: Localisa
         *pause_findings(facts),
         *storm_findings(facts, run),
         *ecn_findings(facts),
+        *wait_findings(facts),
         *incast_findings(facts),
         *oversubscription_findings(facts, bands),
         *imbalance_findings(facts, bands),

@@ -212,6 +212,12 @@ LINKS = Table(
             nullable=True,
         ),
         Column("ecn_ratio", pl.Float64, "ECN-marked packets over packets.", nullable=True),
+        Column(
+            "wait_ratio",
+            pl.Float64,
+            "Share of time that packets waited for InfiniBand credits, at 64 bit times a tick; compare like devices only.",
+            nullable=True,
+        ),
         Column("errors", pl.Int64, "Errors counted in the window (symbol, FCS, uncorrected FEC, receive errors).", nullable=True),
         Column("discards", pl.Int64, "Packets discarded in the window.", nullable=True),
         Column("link_downed", pl.Int64, "Times the link went down in the window.", nullable=True),

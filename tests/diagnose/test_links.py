@@ -255,3 +255,12 @@ def test_the_course_of_a_loss_is_told(tmp_path: Path, drops: list[int], course: 
     (found,) = by_code(made(tmp_path, growth, ["leaf1,e0,100,up,"]), "PACKET_LOSS")
     assert found.evidence[1]["course"] == course
     assert course in found.detail
+
+
+def test_waiting_for_credits_is_told_without_blame(tmp_path: Path) -> None:
+    growth = {("nodea", "mlx5_0/1", "port_xmit_wait"): [31_250_000 * 4], ("nodeb", "mlx5_0/1", "port_xmit_wait"): [1_000]}
+    run = made(tmp_path, growth, ["nodea,mlx5_0/1,400,hca,", "nodeb,mlx5_0/1,400,hca,"])
+    assert run.frame("links").filter(pl.col("device") == "nodea")["wait_ratio"].to_list() == [0.002]
+    growth = {("nodea", "mlx5_0/1", "PortXmitWaitExtended"): [12_500_000_000], ("nodeb", "mlx5_0/1", "PortXmitWaitExtended"): [1_000]}
+    (found,) = by_code(made(tmp_path, growth, ["nodea,mlx5_0/1,400,hca,", "nodeb,mlx5_0/1,400,hca,"]), "XMIT_WAIT")
+    assert (found.severity, found.subject.ports, found.evidence[0]["wait_ratio"]) == ("info", ["nodea/mlx5_0/1"], 0.2)
