@@ -36,8 +36,8 @@ def parts_frame(rows: pl.DataFrame, by: str) -> pl.DataFrame:
     --------
     >>> row = {"rank": 0, "compute_ms": 6.0, "hidden_comm_ms": 1.0, "exposed_comm_ms": 3.0, "exposed_transfer_ms": 3.0,
     ...        "exposed_wait_ms": 0.0, "exposed_memory_ms": 0.0, "idle_ms": 1.0}
-    >>> parts_frame(pl.DataFrame([row]), "rank").select("part", "ms", "share").rows()
-    [('compute', 5.0, 0.5), ('hidden communication', 1.0, 0.1), ('exposed transfer', 3.0, 0.3), ('idle', 1.0, 0.1)]
+    >>> parts_frame(pl.DataFrame([row]), "rank").select("part", "ms").rows()
+    [('compute', 5.0), ('hidden communication', 1.0), ('exposed transfer', 3.0), ('idle', 1.0)]
     """
     known = pl.col("exposed_transfer_ms").is_not_null() & pl.col("exposed_wait_ms").is_not_null()
     values = {
