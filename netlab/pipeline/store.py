@@ -7,13 +7,14 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import polars as pl
 
-from netlab import __version__
+import netlab.readers
 from netlab.issues import Issue
 from netlab.readers.base import Parsed
 from netlab.schema import SCHEMA_VERSION
@@ -64,7 +65,7 @@ def default_store() -> Path:
 
 
 class FileStore:
-    """Folders ``<root>/files/<sha256>-v<schema>``, each with ``parsed.json`` and the parts of its tables."""
+    """Folders ``<root>/files/<sha256>-...``, each with ``parsed.json`` and the parts of its tables."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -72,7 +73,7 @@ class FileStore:
 
     def folder(self, sha256: str, source: str) -> Path:
         """Where a file's parts lie. The name under which issues speak of it is part of the key."""
-        name = f"{sha256[:40]}-{_short_hash(source)}-v{SCHEMA_VERSION}-{__version__}"
+        name = f"{sha256[:40]}-{_short_hash(source)}-v{SCHEMA_VERSION}-{reader_fingerprint()}"
         return self.root / "files" / name
 
     def get(self, sha256: str, source: str) -> StoredFile | None:
@@ -121,6 +122,15 @@ class FileStore:
             shutil.rmtree(folder, ignore_errors=True)
             removed += size
         return removed
+
+
+@lru_cache(maxsize=1)
+def reader_fingerprint() -> str:
+    """Changes whenever the code of a reader does: tables that older code made are never served again."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(netlab.readers.__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def _short_hash(text: str) -> str:
