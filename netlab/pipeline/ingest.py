@@ -94,6 +94,7 @@ def ingest_files(files: Sequence[InputFile], root: Path, workers: int = 1, progr
                 None, "", files[number].path.stat().st_size, Issue(code="WORKER_KILLED", severity="error", source=source, message=message)
             )
         tell(number)
+    FileStore(root).sweep()
     return [done[number] for number in range(len(files))]
 
 

@@ -22,6 +22,7 @@ from netlab.schema import SCHEMA_VERSION
 __all__ = ["FileStore", "StoredFile", "default_store", "read_parts"]
 
 _SIZE_LIMIT_BYTES = 20_000_000_000
+_DRAFT = ".draft-"
 
 
 class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,7 +89,14 @@ class FileStore:
 
     def draft(self) -> Path:
         """An empty folder to parse into."""
-        return Path(tempfile.mkdtemp(prefix=".draft-", dir=self.root / "files"))
+        return Path(tempfile.mkdtemp(prefix=f"{_DRAFT}{os.getpid()}-", dir=self.root / "files"))
+
+    def sweep(self) -> None:
+        """Remove the drafts of processes that are gone; a killed worker cannot do it itself."""
+        for draft in (self.root / "files").glob(f"{_DRAFT}*"):
+            owner = draft.name.removeprefix(_DRAFT).split("-")[0]
+            if owner.isdigit() and not _is_alive(int(owner)):
+                shutil.rmtree(draft, ignore_errors=True)
 
     def put(self, draft: Path, stored: StoredFile, source: str) -> None:
         """Put a finished draft in its place; whoever comes second, with the same content, is dropped."""
@@ -122,6 +130,16 @@ class FileStore:
             shutil.rmtree(folder, ignore_errors=True)
             removed += size
         return removed
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 @lru_cache(maxsize=1)
