@@ -63,7 +63,7 @@ def conclude(timeline: Timeline | None, findings: Sequence[Finding], facts: RunF
         status = "warn" if weighty else "inconclusive"
         cause = _own_cause(weighty) or "unknown"
         head = (
-            f"{weighty[0].title}; no trace gives a share of the network"
+            f"{weighty[0].title.rstrip('.')}; no trace gives a share of the network"
             if weighty
             else "No share can be given: no trace has device activity in a step"
         )

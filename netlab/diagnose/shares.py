@@ -85,7 +85,7 @@ def network_share(timeline: Timeline) -> list[Finding]:
     action = (
         "Record all ranks (netlab.capture on every rank), so that waiting and transfer can be told apart."
         if upper
-        else "Look at by_group and collectives for the group with the most exposed transfer, then at its bus bandwidth against the link."
+        else "Find the group with the most exposed transfer, then compare its bus bandwidth with what its link can do."
     )
     return [
         Finding(

@@ -21,6 +21,7 @@ FEWEST_PAST = 5
 #: At most one stable history in a hundred is accused: the level is shared between the two measures (Bonferroni).
 LEVEL, MEASURES = 0.01, ("iteration_ms", "network_share")
 #: Smallest worsening worth a word: 2 % of the step, or 1 point of share.
+_WORDS = {"iteration_ms": "step time", "network_share": "network share"}
 SMALLEST = {"iteration_ms": 0.02, "network_share": 0.01}
 
 
@@ -83,8 +84,8 @@ def history(table: pl.DataFrame, folder: str, issues: list[Issue] | None = None)
     flagged = [run for run in runs if run.status == "flagged"]
     status = "flagged" if flagged else "warn" if worse else "pass"
     if worse:
-        what = " and ".join(worse[0].regression or [])
-        headline = f"{len(worse)} of {len(runs)} runs got worse: {worse[0].name} in {what.replace('_', ' ')}."
+        what = " and ".join(_WORDS[measure] for measure in worse[0].regression or [])
+        headline = f"{len(worse)} of {len(runs)} runs got worse: {worse[0].name} in {what}."
     else:
         judged = sum(run.regression is not None for run in runs)
         headline = f"No run is worse than its own past ({judged} of {len(runs)} have {FEWEST_PAST} earlier reports or more)."
