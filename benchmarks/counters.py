@@ -73,7 +73,8 @@ def measure(path: Path, ports: int) -> None:
     peak_gb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(f"{counters.height:,} samples, {intervals.height:,} intervals, {result.height:,} links, {len(issues)} issues")
     print(
-        f"read {read_s:.2f} s CPU; link_intervals {intervals_s:.2f} s CPU ({intervals_wall:.2f} s wall); links {links_s:.2f} s CPU; peak {peak_gb:.2f} GB"
+        f"read {read_s:.2f} s CPU; link_intervals {intervals_s:.2f} s CPU ({intervals_wall:.2f} s wall); "
+        f"links {links_s:.2f} s CPU; peak {peak_gb:.2f} GB"
     )
 
 

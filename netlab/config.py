@@ -178,7 +178,8 @@ def _merge(merged: dict[str, Any], origins: dict[str, str], document: dict[str, 
             for name, options in content.items():
                 for key in options if isinstance(options, dict) else ():
                     if key not in FileOptions.__struct_fields__:
-                        raise ConfigError(f"{origin}: unknown key {key!r} for {name!r} in [files]; {nearest(key, FileOptions.__struct_fields__)}")
+                        hint = nearest(key, FileOptions.__struct_fields__)
+                        raise ConfigError(f"{origin}: unknown key {key!r} for {name!r} in [files]; {hint}")
         merged.setdefault(table, {}).update(content)
         origins.update({f"{table}.{key}": origin for key in content})
 
@@ -209,9 +210,8 @@ def _convert(merged: dict[str, Any], origins: Mapping[str, str]) -> Config:
                 raw = merged[table][key]
                 values[key] = _value(raw, field.type, f"{origins[f'{table}.{key}']}: {table}.{key}")
         parts[table] = kind(**values)
-    parts["files"] = {
-        name: _value(options, FileOptions, f"{origins[f'files.{name}']}: files.{name!r}") for name, options in merged.get("files", {}).items()
-    }
+    files = merged.get("files", {}).items()
+    parts["files"] = {name: _value(options, FileOptions, f"{origins[f'files.{name}']}: files.{name!r}") for name, options in files}
     parts["classify"] = _value(merged.get("classify", []), list[ClassifyRule], f"{origins.get('classify', '')}: [[classify]]")
     config = Config(**parts)
     _check_ranges(config, origins)

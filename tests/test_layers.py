@@ -59,5 +59,6 @@ def test_rooms_import_only_from_levels_below_theirs() -> None:
 
 
 def test_only_recording_imports_torch() -> None:
-    users = {path.relative_to(PACKAGE).parts[0] for paths in _rooms().values() for path in paths if "import torch" in path.read_text("utf-8")}
+    everything = [path for paths in _rooms().values() for path in paths]
+    users = {path.relative_to(PACKAGE).parts[0] for path in everything if "import torch" in path.read_text("utf-8")}
     assert users <= {"recording"}
