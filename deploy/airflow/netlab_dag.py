@@ -1,8 +1,8 @@
 """A nightly netlab notebook and verdict in Airflow 3.
 
 Needs the providers ``papermill`` and ``standard``, and netlab in the environment of the worker. The notebook comes from
-``netlab notebooks /srv/netlab/notebooks``. A notebook alone has no exit code for a verdict, so ``netlab check`` decides beside it; it takes the parsed
-files from the cache.
+``netlab notebooks /srv/netlab/notebooks``. A notebook alone has no exit code for a verdict, so ``netlab check`` decides beside it;
+it takes the parsed files from the cache.
 """
 
 from __future__ import annotations
