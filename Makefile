@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-RUN ?= data/gpu-16rank
+RUN ?= data/ddp-gloo-4rank
 
 .PHONY: report test test-torch lint docs bench clean
 .DEFAULT_GOAL := report

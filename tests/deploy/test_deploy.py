@@ -177,7 +177,7 @@ def test_epilog_never_fails(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed (Debian package prometheus)")
-def test_promtool_accepts_rules_panels_and_metrics(tmp_path: Path) -> None:
+def test_promtool_accepts_rules_and_panels(tmp_path: Path) -> None:
     folder = DEPLOY / "prometheus"
     subprocess.run(["promtool", "check", "rules", folder / "netlab.rules.yml"], check=True, capture_output=True)
     subprocess.run(["promtool", "test", "rules", folder / "netlab.rules.test.yml"], check=True, capture_output=True)
