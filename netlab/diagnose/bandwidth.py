@@ -6,7 +6,7 @@ import polars as pl
 
 from netlab.diagnose.limits import EFFICIENCY_LOW, LARGE_MESSAGE_NS, LINE_RATE_TOLERANCE, PEER_MESSAGE_BYTES, WEIGHT_SHARE
 from netlab.diagnose.shares import percent
-from netlab.diagnose.timeline import Timeline, layer_cause, name_group
+from netlab.diagnose.timeline import Timeline, layer_cause, name_group, pooled_exposed
 from netlab.findings import Finding, Subject
 from netlab.units import NS_PER_MS, format_bytes, format_ms
 
@@ -28,7 +28,7 @@ def _reached(timeline: Timeline, chosen: pl.Expr) -> pl.DataFrame:
     found = timeline.instances.filter(pl.col("busbw_gb_per_s").is_not_null()).join(stated, on="group", how="left")
     ideal = pl.col("busbw_gb_per_s") * pl.col("transfer_ns") / pl.col("roofline_gb_per_s")
     found = found.with_columns(ideal_ns=ideal).filter(chosen)
-    exposed = timeline.exposed.group_by("instance").agg(exposed_ns=pl.col("exposed_transfer_ns").sum())
+    exposed = pooled_exposed(timeline).group_by("instance").agg(exposed_ns=pl.col("exposed_transfer_ns").sum())
     return (
         found.join(exposed, on="instance", how="left")
         .group_by("group", *_KIND)

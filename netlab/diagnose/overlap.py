@@ -6,7 +6,7 @@ import polars as pl
 
 from netlab.diagnose.limits import OPEN_TRANSFER_SHARE, OVERLAP_LOW, OWN_DESIGN
 from netlab.diagnose.shares import percent
-from netlab.diagnose.timeline import Timeline, layer_cause, name_numbers
+from netlab.diagnose.timeline import Timeline, layer_cause, name_numbers, pooled_exposed
 from netlab.findings import Finding, Subject
 from netlab.units import NS_PER_MS, format_ms, format_percent
 
@@ -25,9 +25,7 @@ def no_overlap(timeline: Timeline) -> list[Finding]:
         return []
     on_path = timeline.groups.filter(pl.col("parallelism").is_in(_ON_THE_PATH))["group"].unique().to_list()
     movable = timeline.instances.filter(~pl.col("group").is_in(on_path) & ~pl.col("op").is_in(["barrier", "send", "recv"]))
-    if "step" in pooled.columns:
-        movable = movable.join(pooled.select("window", "step").unique(), on=["window", "step"], how="semi")
-    members = timeline.exposed.join(movable.select("instance", "group"), on="instance").drop_nulls("exposed_transfer_ns")
+    members = pooled_exposed(timeline).join(movable.select("instance", "group"), on="instance").drop_nulls("exposed_transfer_ns")
     transfer, exposed = int(members["transfer_ns"].sum()), int(members["exposed_transfer_ns"].sum())
     whole = int(pooled["step_ns"].sum())
     # At most as much can be hidden as there is compute that hides nothing yet.

@@ -10,7 +10,7 @@ import polars as pl
 
 from netlab.units import NS_PER_MS
 
-__all__ = ["Timeline", "cost_ms", "layer_cause", "name_group", "name_numbers", "name_ranks", "pooled_waits", "shares"]
+__all__ = ["Timeline", "cost_ms", "layer_cause", "name_group", "name_numbers", "name_ranks", "pooled_exposed", "pooled_waits", "shares"]
 
 
 class Timeline(Protocol):
@@ -50,6 +50,16 @@ class Timeline(Protocol):
     def ranks(self) -> pl.DataFrame: ...
 
 
+def pooled_exposed(timeline: Timeline) -> pl.DataFrame:
+    """Exposed times of the members whose steps are pooled.
+
+    Matching sees every rank; what is set against pooled step time must leave out the ranks and steps that are not part of it.
+    """
+    placed = timeline.exposed.join(timeline.instances.select("instance", "window", "step"), on="instance")
+    keys = [name for name in ("rank", "window", "step") if name in timeline.pooled.columns]
+    return placed.join(timeline.pooled.select(keys).unique(), on=keys, how="semi").select(timeline.exposed.columns)
+
+
 def pooled_waits(timeline: Timeline) -> pl.DataFrame:
     """Exposed waits of pooled instances with their first cause.
 
@@ -60,14 +70,12 @@ def pooled_waits(timeline: Timeline) -> pl.DataFrame:
     culprit's instance (or of the waiting one). Waits within the clock error are out.
     """
     found = timeline.instances.filter(pl.col("split") == "measured")
-    if "step" in timeline.pooled.columns:
-        found = found.join(timeline.pooled.select("window", "step").unique(), on=["window", "step"], how="semi")
     error = pl.col("error_ns").fill_null(0)
     about = found.select("instance", "window", "step", "group", "lateness_ns", "layer", error=error)
     causes = timeline.delays.select("instance", "late_rank", "cause", "root_rank", "root_by", "culprit", "root_instance")
     culprits = timeline.instances.select(culprit="instance", culprit_layer="layer", culprit_group="group")
     roots = timeline.instances.select(root_instance="instance", blamed="late_ranks")
-    waits = timeline.exposed.select("instance", "rank", exposed_ns="exposed_wait_ns").join(about, on="instance")
+    waits = pooled_exposed(timeline).select("instance", "rank", exposed_ns="exposed_wait_ns").join(about, on="instance")
     waits = (
         waits.filter(pl.col("exposed_ns") > pl.col("error"))
         .join(causes, on="instance", how="left")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
+import polars as pl
 import pytest
 
 from netlab.attribute import Attribution
@@ -237,6 +239,14 @@ def test_gradients_in_the_open_could_overlap_but_tensor_parallel_ones_could_not(
     assert (verdict.status, verdict.cause) == ("warn", "schedule")
     assert _found(verdict, "NO_OVERLAP").time_lost_ms == pytest.approx(20)
     assert "NO_OVERLAP" not in _codes(_judge(_gradients(4, "TP").figures()))
+
+
+def test_transfer_of_ranks_that_are_not_selected_is_not_set_against_the_selected_ones() -> None:
+    whole = _gradients(4).figures()
+    chosen = replace(whole, pooled=whole.pooled.filter(pl.col("rank") == 0))
+    finding = _found(_judge(chosen), "NO_OVERLAP")
+    assert finding.time_lost_ms == pytest.approx(20)
+    assert "20.0 % of the step" in finding.title
 
 
 def test_a_single_collective_in_the_open_is_no_warning() -> None:
