@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_type_hints
 
 import msgspec
 
@@ -210,6 +210,7 @@ def _change(entry: Mapping[str, Any], where: str) -> Change:
     struct = _KINDS[kind]
     values = {key: value for key, value in entry.items() if key != "kind"}
     _known_keys(values, list(struct.__struct_fields__), f"{where}, {kind}", also=("kind",))
+    _known_words(values, struct, f"{where}, {kind}")
     try:
         change: Any = msgspec.convert(values, struct, strict=True)
     except msgspec.ValidationError as error:
@@ -224,6 +225,14 @@ def _known_keys(entry: Mapping[str, Any], known: list[str], where: str, also: tu
     for key in entry:
         if key not in known and key not in also:
             raise ScenarioError(f"{where}: there is no key {key!r}; {nearest(key, known)}")
+
+
+def _known_words(entry: Mapping[str, Any], struct: type, where: str) -> None:
+    for key, hint in get_type_hints(struct).items():
+        words = [word for part in get_args(hint) for word in get_args(part) if isinstance(word, str)]
+        value = entry.get(key)
+        if words and isinstance(value, str) and str not in get_args(hint) and value not in words:
+            raise ScenarioError(f"{where}: {key} is {value!r}; {nearest(value, words)}")
 
 
 def _plain(message: str) -> str:
