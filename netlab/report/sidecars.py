@@ -51,7 +51,7 @@ def summary_markdown(verdict: Verdict, report: str = "report.html") -> str:
     ]
     for number, finding in enumerate(verdict.findings[:6], 1):
         lost = f" (up to {format_ms(finding.time_lost_ms)} a step)" if finding.time_lost_ms is not None else ""
-        lines.append(f"{number}. **{finding.severity}** {_md(finding.title)}{lost}. {_md(finding.action)}")
+        lines.append(f"{number}. **{finding.severity}** {_md(finding.title.removesuffix('.'))}{lost}. {_md(finding.action)}")
     if len(verdict.findings) > 6:
         lines.append(f"{len(verdict.findings) - 6} more findings in the report.")
     doubts = Counter(issue.code for issue in verdict.issues if issue.severity != "info")

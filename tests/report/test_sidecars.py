@@ -41,6 +41,12 @@ def test_summary_has_at_most_thirty_lines_whatever_is_found() -> None:
     assert "34 more findings" in text
 
 
+def test_a_title_that_ends_a_sentence_gets_no_second_stop() -> None:
+    verdict = _verdict()
+    finding = msgspec.structs.replace(verdict.findings[0], title="Rank 2 never joined.", action="Look at it.", time_lost_ms=None)
+    assert "Rank 2 never joined. Look at it." in summary_markdown(msgspec.structs.replace(verdict, findings=[finding]))
+
+
 def test_names_cannot_break_out_of_the_summary() -> None:
     verdict = _verdict(headline="a | b <script> `c`\n# d")
     assert r"a \| b \<script\> \`c\` \# d" in summary_markdown(verdict)
