@@ -180,7 +180,7 @@ def whatif(
 
     settings = settings_of(paths, config, threshold, steps, ranks)
     chosen = find_scenarios(paths, scenarios)
-    analysis = analysis_of(paths, settings, store, workers, None, quiet)
+    analysis = analysis_of(paths, settings, store, workers, None, quiet, json)
     answers = answer_scenarios(analysis.run, chosen)
     if json is not None:
         write_json(answers.json(), json)

@@ -84,7 +84,10 @@ def config(
 ) -> int:
     """Effective configuration, each value with its origin."""
     from netlab.cli.inform import print_settings
+    from netlab.errors import RunError
 
+    if not path.exists():
+        raise RunError(f"{path} does not exist; give a run's folder.")
     print_settings(settings_of([path], config, None, None, None))
     return 0
 

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import netlab
-from netlab.errors import RunError
+from netlab.errors import ConfigError, RunError
 
 __all__ = ["copy_notebooks", "notebooks_folder"]
 
@@ -21,16 +21,19 @@ def notebooks_folder() -> Path:
 
 
 def copy_notebooks(folder: Path) -> list[Path]:
-    """Copy every notebook into a folder.
+    """Copy every notebook into a folder; one that lies there unchanged stays.
 
     Raises
     ------
-    RunError
-        If a file of that name is there already: a person's changes are never overwritten.
+    ConfigError
+        If another file of that name is there: a person's changes are never overwritten.
     """
     sources = sorted(notebooks_folder().glob("*.ipynb"))
-    taken = [folder / source.name for source in sources if (folder / source.name).exists()]
-    if taken:
-        raise RunError(f"{taken[0]} exists already; move it away or choose another folder.")
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder} is a file; give a folder.")
+    for source in sources:
+        target = folder / source.name
+        if target.exists() and not (target.is_file() and target.read_bytes() == source.read_bytes()):
+            raise ConfigError(f"{target} exists already and differs; move it away or choose another folder.")
     folder.mkdir(parents=True, exist_ok=True)
     return [Path(shutil.copy(source, folder / source.name)) for source in sources]

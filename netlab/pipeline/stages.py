@@ -35,10 +35,10 @@ class Ingested:
 
 
 def run_name(paths: Sequence[Path], config: Config) -> str:
-    """The configured name, else that of the folder or first file."""
+    """The configured name, else that of the folder or file that sorts first, whatever the order they are given in."""
     if config.run.name:
         return config.run.name
-    first = paths[0].resolve()
+    first = min(path.resolve() for path in paths)
     return first.name if first.is_dir() else first.name.split(".")[0]
 
 

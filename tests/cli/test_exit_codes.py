@@ -34,6 +34,7 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["check", "x", "--fail-on", "sometimes"], 2, ["never", "critical", "certain", "flagged", "warning", "inconclusive"]),
         (["check", "x", "--steps", "3:1"], 2, ["--steps"]),
         (["check", "nothing-here"], 3, ["nothing-here", "does not exist"]),
+        (["config", "nothing-here"], 3, ["nothing-here", "does not exist"]),
         (["export", "x", "--to", "cvs", "--out", "o"], 2, ["cvs", "csv"]),
         (["synth", "o", "--plant", "stragler"], 2, ["stragler", "straggler"]),
     ],
@@ -79,3 +80,27 @@ def test_a_stored_run_gives_the_verdict_of_its_files(healthy: Path, tmp_path: Pa
     first, second = (json.loads((tmp_path / name).read_text()) for name in ("a.json", "b.json"))
     first.pop("created_at"), second.pop("created_at")
     assert first == second
+
+
+def test_a_run_of_files_has_one_name_whatever_their_order(healthy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = sorted(healthy.glob("**/*.json*"))[:2]
+    names = []
+    for number, order in enumerate((files, files[::-1])):
+        run("check", *order, "--json", tmp_path / f"{number}.json")
+        names.append(json.loads((tmp_path / f"{number}.json").read_text())["run"]["name"])
+    assert names[0] == names[1]
+
+
+def test_scenarios_of_files_that_are_no_run_leave_a_document_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "notes.txt").write_text("no measurements here\n")
+    assert run("whatif", tmp_path / "notes.txt", "--json", tmp_path / "w.json") == 3
+    assert json.loads((tmp_path / "w.json").read_text())["totals"]["network_share"] is None
+
+
+def test_notebooks_are_copied_again_but_never_over_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("notebooks", tmp_path / "n") == run("notebooks", tmp_path / "n") == 0
+    changed = tmp_path / "n" / "explore.ipynb"
+    changed.write_text("mine")
+    assert run("notebooks", tmp_path / "n") == 2
+    assert changed.read_text() == "mine"
+    assert "explore.ipynb" in capsys.readouterr().err
