@@ -178,7 +178,7 @@ def _tell_early_starts(events: pl.DataFrame, files: pl.DataFrame, issues: list[I
     early = events.filter(pl.col("start_ns") < pl.col("launch_start_ns"))
     found = early.group_by("file").agg(pl.len(), most=(pl.col("launch_start_ns") - pl.col("start_ns")).max()).sort("file")
     for file, count, most in found.iter_rows():
-        text = f"{count} kernel(s) start up to {most / NS_PER_US:.3g} us before the host call that launched them; device times are kept."
+        text = f"{count} kernel(s) start up to {most / NS_PER_US:,.1f} us before the host call that launched them; device times are kept."
         issues.append(Issue(code="LAUNCH_AFTER_START", message=text, severity="info", source=_path(files, file)))
 
 

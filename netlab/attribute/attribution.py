@@ -95,9 +95,9 @@ class Attribution:
             SPANS: self.spans,
             DELAYS: self.delays,
             STRAGGLERS: self.stragglers,
-            TRAFFIC: traffic(self.instances, self.p2p, self.ranks),
-            TRANSFER_TAILS: tails(self.instances),
-            BANDWIDTH_FITS: fits(self.instances),
+            TRAFFIC: traffic(self.shown, self._messages(), self.ranks),
+            TRANSFER_TAILS: tails(self.shown),
+            BANDWIDTH_FITS: fits(self.shown),
             COMPUTE_SLOWDOWN: compute_slowdown(self.activities),
         }
         return {table.name: table.validate(table.conform(frame)) for table, frame in made.items()}
@@ -112,26 +112,36 @@ class Attribution:
         text = f"Steps {named} take over 1.5 times as long as those after them; if they warm up, leave them out: --steps {slow[-1] + 1}:."
         return [Issue(code="WARMUP_STEPS", message=text)]
 
+    @cached_property
+    def shown(self) -> pl.DataFrame:
+        """Instances but for those of steps that are selected on no rank; causes of waits are still sought among all."""
+        lane = ["window", "step"]
+        left_out = self.steps.group_by(lane).agg((pl.col("reason") == "not selected").fill_null(value=False).all().alias("out"))
+        return self.instances.join(left_out.filter("out"), on=lane, how="anti", maintain_order="left")
+
     def group_rows(self) -> list[dict[str, Any]]:
         """by_group."""
-        return group_rows(self.instances, self.exposed, self.groups, self.rooflines)
+        return group_rows(self.shown, self.exposed, self.groups, self.rooflines)
 
     def collective_rows(self) -> list[dict[str, Any]]:
         """collectives."""
-        return collective_rows(self.instances)
+        return collective_rows(self.shown)
 
     def instance_rows(self, *, limit: int = 200) -> list[dict[str, Any]]:
         """The worst instances; ``start_ms`` counts from the first activity of the run."""
         first = self.activities["start_ns"].min() if self.activities.height else 0
-        return instance_rows(self.instances, self.collectives, limit=limit, origin_ns=int(first))  # type: ignore[arg-type]
+        return instance_rows(self.shown, self.collectives, limit=limit, origin_ns=int(first))  # type: ignore[arg-type]
 
     def p2p_rows(self) -> list[dict[str, Any]]:
         """p2p."""
-        return p2p_rows(self.p2p)
+        return p2p_rows(self._messages())
 
     def straggler_rows(self) -> list[dict[str, Any]]:
         """stragglers."""
         return straggler_rows(self.stragglers)
+
+    def _messages(self) -> pl.DataFrame:
+        return self.p2p.join(self.shown, on="instance", how="semi", maintain_order="left")
 
     def _pool(self, by: list[str]) -> pl.DataFrame:
         return pool(self.pooled, by, self.threshold, iteration=self.window == "step")

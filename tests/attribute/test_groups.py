@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
-from netlab.attribute import compute_slowdown, traffic
+from netlab.attribute import attribution, compute_slowdown, traffic
 from tests.timelines import Timelines
 
 
@@ -57,6 +58,36 @@ def test_names_that_share_their_members_share_a_row() -> None:
     made.collective({0: 0, 1: 0}, 1, name="3")
     made.collective({0: 2, 1: 2}, 3, name="7")
     assert len(made.figures(window="capture").group_rows()) == 1
+
+
+def test_steps_that_are_not_selected_count_in_no_group_collective_instance_or_message() -> None:
+    made = Timelines(["a", "b"])
+    made.step(1, 0, 50)
+    made.step(2, 50, 100)
+    made.collective({0: 10, 1: 12}, 22)
+    made.message(0, 1, 30, 30, 31)
+    made.collective({0: 60, 1: 61}, 64)
+    made.message(0, 1, 70, 70, 72)
+    frames = made.frames()
+    left_out = pl.col("step") == 1
+    reason = pl.when(left_out).then(pl.lit("not selected")).otherwise("reason")
+    frames["steps"] = frames["steps"].with_columns(complete=~left_out, reason=reason)
+    figures = attribution(frames)
+    assert [(row["transfer_ms"], row["wait_ms"]) for row in figures.group_rows()] == [(5, 1)]
+    assert {row["op"]: row["count"] for row in figures.collective_rows()} == {"all_reduce": 1, "send": 1}
+    assert {row["step"] for row in figures.instance_rows()} == {2}
+    assert [row["transfer_ms"] for row in figures.p2p_rows()] == [2]
+
+
+def test_a_step_that_one_rank_is_selected_in_keeps_its_collectives() -> None:
+    made = Timelines(["a", "b"])
+    made.step(1, 0, 50)
+    made.collective({0: 10, 1: 12}, 22)
+    frames = made.frames()
+    other = pl.col("rank") == 1
+    reason = pl.when(other).then(pl.lit("not selected")).otherwise("reason")
+    frames["steps"] = frames["steps"].with_columns(complete=~other, reason=reason)
+    assert [row["transfer_ms"] for row in attribution(frames).group_rows()] == [10]
 
 
 def test_traffic_follows_the_ring_the_pairs_and_the_messages() -> None:
