@@ -13,13 +13,13 @@ import msgspec
 import polars as pl
 
 from netlab.config import Config
-from netlab.errors import RunError
+from netlab.errors import ConfigError, RunError
 from netlab.schema import SCHEMA_VERSION, TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ExcludedStep", "Manifest", "Run", "RunFacts"]
+__all__ = ["ExcludedStep", "Manifest", "Run", "RunFacts", "check_target"]
 
 
 class ExcludedStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,7 +121,14 @@ class Run:
         return cls(manifest, folder=folder)
 
     def save(self, folder: Path) -> Run:
-        """Write all tables and the manifest; the folder appears whole or not at all."""
+        """Write all tables and the manifest; the folder appears whole or not at all.
+
+        Raises
+        ------
+        ConfigError
+            If the folder holds anything but the tables of a stored run: saving replaces it as a whole.
+        """
+        check_target(folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
         draft.chmod(0o755)  # mkdtemp makes it private; a store is for all
@@ -175,6 +182,21 @@ class Run:
 
         rows = "".join(f"<tr><td>{name}</td><td style='text-align:right'>{self.manifest.tables[name]:,}</td></tr>" for name in self.tables)
         return f"<b>{escape(repr(self))}</b><table><tr><th>table</th><th>rows</th></tr>{rows}</table>"
+
+
+def check_target(folder: Path) -> None:
+    """Refuse a place whose replacement would lose somebody's files."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise ConfigError(f"{folder} is a file; give a new folder or that of an earlier run's tables.")
+    ours = {"manifest.json", *(f"{name}.parquet" for name in TABLES)}
+    foreign = sorted(path.name for path in folder.iterdir() if path.name not in ours)
+    if foreign:
+        raise ConfigError(
+            f"{folder} holds {foreign[0]}, which is no table of a stored run and would be lost; give a new folder or that of an earlier "
+            "run's tables."
+        )
 
 
 def _replace_folder(draft: Path, target: Path) -> None:

@@ -21,7 +21,7 @@ from netlab.findings import findings_frame
 from netlab.issues import Issue, issues_frame
 from netlab.pipeline.ingest import Progress
 from netlab.pipeline.stages import ingest_inputs, open_run, run_name, stored_run
-from netlab.run import Run, RunFacts
+from netlab.run import Run, RunFacts, check_target
 from netlab.schema.timeline import TIMELINE_TABLES
 from netlab.verdict.build import Judgement, build_verdict
 from netlab.verdict.model import Verdict
@@ -115,6 +115,7 @@ def ingest_run(
     progress: Progress | None = None,
 ) -> Run:
     """Read and align a run and store its tables in a folder; parsed files stay in the cache."""
+    check_target(store)
     ingested = ingest_inputs(paths, workers=workers, scheduler=scheduler, progress=progress)
     run = open_run(ingested, settings, run_name(paths, settings.config))
     return run.save(store)

@@ -104,3 +104,16 @@ def test_notebooks_are_copied_again_but_never_over_changes(tmp_path: Path, capsy
     assert run("notebooks", tmp_path / "n") == 2
     assert changed.read_text() == "mine"
     assert "explore.ipynb" in capsys.readouterr().err
+
+
+def test_tables_are_never_stored_over_somebody_elses_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "run"
+    write_run(folder, plant="none", ranks=2, steps=3, seed=1)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    file = tmp_path / "file"
+    file.write_text("mine")
+    assert run("ingest", folder, "--store", folder) == run("ingest", folder, "--store", file) == 2
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert file.read_text() == "mine"
+    (tmp_path / "empty").mkdir()
+    assert run("ingest", folder, "--store", tmp_path / "empty") == run("ingest", folder, "--store", tmp_path / "empty") == 0
