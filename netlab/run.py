@@ -186,12 +186,13 @@ class Run:
 
 def check_target(folder: Path) -> None:
     """Refuse a place whose replacement would lose somebody's files."""
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise ConfigError(f"{folder} is a file; give a new folder or that of an earlier run's tables.")
     ours = {"manifest.json", *(f"{name}.parquet" for name in TABLES)}
-    foreign = sorted(path.name for path in folder.iterdir() if path.name not in ours)
+    try:
+        foreign = sorted(path.name for path in folder.iterdir() if path.name not in ours)
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        raise ConfigError(f"{folder} is a file; give a new folder or that of an earlier run's tables.") from None
     if foreign:
         raise ConfigError(
             f"{folder} holds {foreign[0]}, which is no table of a stored run and would be lost; give a new folder or that of an earlier "

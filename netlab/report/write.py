@@ -19,7 +19,7 @@ from netlab.report.failure import failure_page
 from netlab.report.kernel import run_notebook
 from netlab.report.notebooks import declared_parameters, refuse_unknown
 from netlab.report.sidecars import append_step_summary, prometheus_text, summary_markdown, write_junit
-from netlab.run import Run
+from netlab.run import Run, check_target
 from netlab.verdict.model import Verdict
 
 __all__ = ["default_folder", "write_page", "write_report"]
@@ -79,6 +79,8 @@ def write_report(
     given = {"run": verdict.run.name, "threshold": repr(verdict.threshold), **(parameters or {})}
     refuse_unknown(given, declared_parameters(source))
     target = out_dir if out_dir is not None else default_folder(verdict.run.name, datetime.now(UTC))
+    if target.is_dir():
+        check_target(target / "tables")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))

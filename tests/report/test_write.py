@@ -146,6 +146,16 @@ def test_second_report_into_one_folder_replaces_the_first(tmp_path: Path, monkey
     assert not [path for path in (tmp_path / "r").iterdir() if path.name.startswith(".")]
 
 
+def test_a_report_never_replaces_tables_that_are_somebody_elses(tmp_path: Path) -> None:
+    mine = tmp_path / "tables" / "counters.csv"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    made = made_run(ranks=2, steps=2)
+    with pytest.raises(ConfigError, match=r"holds counters\.csv"):
+        write_report(made.run, made.verdict, tmp_path)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [mine]
+
+
 def test_folder_of_a_report_is_named_after_run_and_time() -> None:
     now = datetime(2026, 11, 30, 12, 5, 9, tzinfo=UTC)
     assert default_folder("../../etc/pass wd", now) == Path("reports/etc-pass-wd/20261130T120509Z")
