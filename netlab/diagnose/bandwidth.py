@@ -177,7 +177,9 @@ def above_line_rate(timeline: Timeline) -> list[Finding]:
 
 def unmatched_messages(timeline: Timeline) -> list[Finding]:
     """P2P_UNMATCHED: a send or receive inside a pooled step whose partner was captured, but has no counterpart."""
-    messages = timeline.activities.filter(pl.col("op").is_in(["send", "recv"]) & pl.col("instance").is_null())
+    alone = timeline.instances.filter((pl.col("seen") == 1) & (pl.col("members") == 2))["instance"]
+    unmet = pl.col("instance").is_null() | pl.col("instance").is_in(alone.implode())
+    messages = timeline.activities.filter(pl.col("op").is_in(["send", "recv"]) & unmet)
     if "step" in timeline.pooled.columns:
         messages = messages.join(timeline.pooled.select("rank", "window", "step").unique(), on=["rank", "window", "step"], how="semi")
     captured = {str(rank) for rank in timeline.pooled["rank"].unique().to_list()}
@@ -190,9 +192,13 @@ def unmatched_messages(timeline: Timeline) -> list[Finding]:
         Finding(
             code="P2P_UNMATCHED",
             title=f"{messages.height} point-to-point operations have no counterpart, on {len(ranks)} ranks",
-            detail="Their partner was captured, but has no matching send or receive in the same order; their waiting is not known.",
+            detail=(
+                "Their partner was captured, but has no matching send or receive in the same order; their waiting is not known. "
+                "The partner's kernel was lost, or one kernel served several peers under the label of the first."
+            ),
             action="Compare the order of sends and receives of the two ranks; a message that is never met hangs the job.",
             source="netlab docs/methods.md",
+            severity="info",
             subject=Subject(ranks=ranks, groups=sorted(messages["group"].unique().to_list())),
             evidence=[
                 {"rank": row["rank"], "op": row["op"], "group": row["group"], "step": row["step"], "seq": row["seq"]}

@@ -314,6 +314,24 @@ def test_a_message_without_its_counterpart_is_named() -> None:
     assert _found(_judge(made.figures()), "P2P_UNMATCHED").subject.ranks == [1]
 
 
+def test_send_that_a_captured_partner_never_receives_is_unmatched() -> None:
+    made = Timelines(["a", "a"])
+    made.step(1, 0, 100)
+    made.kernel(0, 0, 50, launch=-1)
+    made.kernel(1, 0, 90, launch=-1)
+    made.collective({0: 50}, 60, members=[0, 1], op="send")
+    found = _found(_judge(made.figures()), "P2P_UNMATCHED")
+    assert (found.subject.ranks, found.subject.groups) == ([0], ["0,1"])
+
+
+def test_send_to_a_rank_without_trace_is_not_called_unmatched() -> None:
+    made = Timelines(["a"], world=2)
+    made.step(1, 0, 100)
+    made.kernel(0, 0, 50, launch=-1)
+    made.collective({0: 50}, 60, members=[0, 1], op="send")
+    assert "P2P_UNMATCHED" not in {finding.code for finding in _judge(made.figures()).findings}
+
+
 def test_waiting_less_than_transferring_is_not_called_mostly_waiting() -> None:
     made = Timelines(["a", "b"])
     made.step(1, 0, 100)
