@@ -42,7 +42,7 @@ def test_kernel_before_its_launch_keeps_its_time_and_is_told(tmp_path: Path) -> 
     result = align_traces(tmp_path, trace)
     assert ms(result.frames["activities"], "start_ns") == [3]
     message = next(issue.message for issue in result.issues if issue.code == "LAUNCH_AFTER_START")
-    assert "4 us" in message
+    assert "4.0 us" in message
 
 
 def test_reused_correlation_means_the_last_launch_before_the_kernel(tmp_path: Path) -> None:
