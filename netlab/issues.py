@@ -79,7 +79,7 @@ ISSUE_CODES: dict[str, str] = {
     "UNKNOWN_FORMAT": "No reader recognises the file.",
     "UNKNOWN_COUNTER": "A counter has no canonical name; it keeps its own.",
     "UNREADABLE_FILE": "The file cannot be opened.",
-    "WORKER_KILLED": "The process that read the file was killed twice.",
+    "WORKER_KILLED": "The process that read the file was killed every time.",
     "NO_INPUT": "There is no file that could be read.",
     "NOT_A_VERDICT": "A verdict.json cannot be read.",
     "READER_FAILED": "A reader stopped at an unexpected place; report the file.",

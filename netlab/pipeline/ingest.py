@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
@@ -68,8 +68,8 @@ def _rejected(reader: str | None, sha256: str, size: int, issue: Issue) -> Store
 def ingest_files(files: Sequence[InputFile], root: Path, workers: int = 1, progress: Progress | None = None) -> list[StoredFile]:
     """Parse all files; the accounts come back in the order of ``files`` whatever the number of workers.
 
-    A worker that is killed (out of memory) takes no other file with it: the files it had not finished are tried again, one at a time, in a
-    pool of their own; a file that kills its worker twice is reported as ``WORKER_KILLED``.
+    A worker that is killed (out of memory) takes no other file with it: the files that were not finished are tried again together, then
+    each in a pool of its own; a file that kills its worker every time is reported as ``WORKER_KILLED``.
     """
     done: dict[int, StoredFile] = {}
 
@@ -82,14 +82,18 @@ def ingest_files(files: Sequence[InputFile], root: Path, workers: int = 1, progr
             done[number] = parse_file(file, root)
             tell(number)
         return [done[number] for number in range(len(files))]
-    for number, stored in _pooled(files, range(len(files)), root, workers):
-        done[number] = stored
-        tell(number)
+    for _ in range(2):
+        left = [number for number in range(len(files)) if number not in done]
+        for number, stored in _pooled(files, left, root, workers) if left else ():
+            done[number] = stored
+            tell(number)
     for number in [n for n in range(len(files)) if n not in done]:
         done.update(_pooled(files, [number], root, 1))
         if number not in done:
             source = files[number].source
-            message = f"{source}: the process that read it was killed twice, probably for memory; read it alone or on a larger machine."
+            message = (
+                f"{source}: the process that read it was killed every time, probably for memory; read it alone or on a larger machine."
+            )
             done[number] = _rejected(
                 None, "", files[number].path.stat().st_size, Issue(code="WORKER_KILLED", severity="error", source=source, message=message)
             )
@@ -102,7 +106,12 @@ def _pooled(files: Sequence[InputFile], numbers: Sequence[int], root: Path, work
     """Results as they come; ends early if the pool breaks."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(workers, len(numbers)), mp_context=context) as pool:
-        waiting = {pool.submit(parse_file, files[number], root): number for number in numbers}
+        waiting: dict[Future[StoredFile], int] = {}
+        try:
+            for number in numbers:
+                waiting[pool.submit(parse_file, files[number], root)] = number
+        except BrokenProcessPool:
+            pass  # a worker died while files were handed out; those without an account are tried again
         for future in as_completed(waiting):
             try:
                 yield waiting[future], future.result()
