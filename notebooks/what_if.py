@@ -24,8 +24,9 @@ config: str = ""  # a netlab.toml beside the one of the run (declared link rates
 
 # %%
 import netlab
-from netlab import figures
+from netlab import figures, report
 
+report.check_parameters()
 figures.enable()
 opened = netlab.open(run, config=config or None)
 answers = netlab.what_if(opened, scenarios or None)
