@@ -82,6 +82,7 @@ ISSUE_CODES: dict[str, str] = {
     "WORKER_KILLED": "The process that read the file was killed every time.",
     "NO_INPUT": "There is no file that could be read.",
     "NOT_A_VERDICT": "A verdict.json cannot be read.",
+    "UNUSED_FILE_OPTION": "A key of [files] in netlab.toml names no input.",
     "READER_FAILED": "A reader stopped at an unexpected place; report the file.",
     "TORN_RECORD": "A log record is cut off, usually because several processes write to one pipe.",
     "UNKNOWN_MESSAGE": "NCCL messages of a form that netlab does not know.",

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from netlab.align import AlignOptions, align
-from netlab.config import Config, Settings
+from netlab.align.counters import options_of
+from netlab.config import Config, Settings, nearest
 from netlab.errors import RunError
-from netlab.issues import issues_frame
+from netlab.issues import Issue, issues_frame
 from netlab.pipeline.assemble import RawRun, assemble
 from netlab.pipeline.evidence import add_links, add_nccl, facts_without_traces, hosts_of_ranks, with_nics
 from netlab.pipeline.ingest import Progress, ingest_files
@@ -79,9 +80,10 @@ def open_run(ingested: Ingested, settings: Settings, name: str) -> Run:
             f"No input could be read: {'; '.join(reasons[:3])}" + (f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else "")
         )
     frames = {table: frame for table, frame in raw.frames.items() if table in _KEPT_RAW or table not in _RAW}
-    issues = list(raw.issues)
+    issues = [*raw.issues, *_unused_file_options(config, raw)]
     if "trace_files" in raw.frames:
-        aligned = align(raw.frames, _align_options(config, name, hosts_of_ranks(frames)))
+        paths = raw.frames["trace_files"]["path"].to_list()
+        aligned = align(raw.frames, _align_options(config, name, hosts_of_ranks(frames), paths))
         frames |= aligned.frames
         issues += [*aligned.issues, *add_nccl(frames)]
         with_nics(frames)
@@ -96,16 +98,17 @@ def open_run(ingested: Ingested, settings: Settings, name: str) -> Run:
     return Run.from_frames(frames, facts, config)
 
 
-def _align_options(config: Config, name: str, rank_hosts: dict[int, str]) -> AlignOptions:
+def _align_options(config: Config, name: str, rank_hosts: dict[int, str], paths: list[str]) -> AlignOptions:
     steps = None
     if config.run.steps is not None:
         first, last = parse_steps(config.run.steps)
         steps = range(first or 0, 2**31 if last is None else last)
+    ranks = {path: options_of(path, config.files).rank for path in paths}
     return AlignOptions(
         run_name=name,
         world_size=config.run.world_size,
         gpus_per_node=config.run.gpus_per_node,
-        rank_overrides={path: options.rank for path, options in config.files.items() if options.rank is not None},
+        rank_overrides={path: rank for path, rank in ranks.items() if rank is not None},
         rank_hosts=rank_hosts,
         classify=tuple((rule.pattern, rule.op) for rule in config.classify),
         intra_node_gbps=config.links.intra_node_gbps,
@@ -113,3 +116,12 @@ def _align_options(config: Config, name: str, rank_hosts: dict[int, str]) -> Ali
         steps=steps,
         ranks=None if config.run.ranks is None else parse_ranks(config.run.ranks),
     )
+
+
+def _unused_file_options(config: Config, raw: RawRun) -> list[Issue]:
+    """Keys of ``[files]`` that name no input: a misspelt path must not pass in silence."""
+    sources = raw.sources["path"].to_list()
+    unused = [key for key in config.files if not any(path == key or path.endswith("/" + key.lstrip("./")) for path in sources)]
+    return [
+        Issue(code="UNUSED_FILE_OPTION", message=f"netlab.toml: [files] {key!r} names no input; {nearest(key, sources)}") for key in unused
+    ]

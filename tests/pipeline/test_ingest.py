@@ -10,6 +10,7 @@ import threading
 import time
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from netlab.config import load_settings
@@ -99,6 +100,14 @@ def test_nothing_readable_is_one_error_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "run" / "a.json").write_bytes(b"")
     with pytest.raises(RunError, match=r"a\.json is empty"):
         opened([tmp_path / "run"], tmp_path / "store")
+
+
+def test_a_file_option_that_names_no_input_is_said(made: Path, tmp_path: Path) -> None:
+    (tmp_path / "netlab.toml").write_text('[files]\n"rank9.pt.trace.json.gz" = { rank = 1 }\n')
+    run = open_run(ingest_inputs([made], store=tmp_path / "store"), load_settings([tmp_path]), "made")
+    (message,) = run.frame("issues").filter(pl.col("code") == "UNUSED_FILE_OPTION")["message"].to_list()
+    assert "rank9" in message
+    assert "did you mean" in message
 
 
 def test_hidden_files_and_own_configuration_are_no_inputs(tmp_path: Path) -> None:
