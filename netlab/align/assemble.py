@@ -11,7 +11,7 @@ from netlab.align.absences import tell_absent_members
 from netlab.align.clocks import Clocks, correct, measure_clocks
 from netlab.align.completeness import judge_steps, pooled_steps
 from netlab.align.doubts import tell_doubts
-from netlab.align.events import METADATA, communication_events, device_activities
+from netlab.align.events import METADATA, communication_events, device_activities, with_metadata
 from netlab.align.groups import group_table, parallelism, resolve_groups
 from netlab.align.host_work import host_activities, is_gloo_run
 from netlab.align.matching import match_collectives
@@ -78,7 +78,7 @@ def align(raw: Mapping[str, pl.DataFrame], options: AlignOptions | None = None) 
     issues = list(assembly.issues)
     gloo = is_gloo_run(raw)
     events = host_activities(raw, assembly.files) if gloo else device_activities(raw, assembly.files, options, issues)
-    metadata = events if gloo else raw["device_events"]
+    metadata = events if gloo else with_metadata(raw.pop("device_events"))
     events = events.drop(METADATA, strict=False)
     marks = step_marks(raw["annotations"], assembly.files)
     # Within a rank a clock's correction keeps this order, so that a row's number stays the activity's.

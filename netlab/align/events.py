@@ -13,7 +13,7 @@ from netlab.align.options import AlignOptions
 from netlab.issues import Issue
 from netlab.units import NS_PER_S, NS_PER_US
 
-__all__ = ["METADATA", "communication_events", "device_activities"]
+__all__ = ["METADATA", "communication_events", "device_activities", "with_metadata"]
 
 Int64s = NDArray[np.int64]
 
@@ -82,6 +82,11 @@ def device_activities(raw: Mapping[str, pl.DataFrame], files: pl.DataFrame, opti
         .otherwise(pl.lit("memory"))
     )
     return events.with_columns(kind=kind).drop("communicates", "launch_name")
+
+
+def with_metadata(device_events: pl.DataFrame) -> pl.DataFrame:
+    """The few events that carry collective metadata: ``file``, ``event`` and the metadata, so that the wide table can be let go."""
+    return device_events.select("file", "event", *METADATA).filter(pl.any_horizontal(pl.col(METADATA).is_not_null()))
 
 
 def communication_events(events: pl.DataFrame, metadata: pl.DataFrame, options: AlignOptions) -> pl.DataFrame:

@@ -66,7 +66,7 @@ def ingest_inputs(
 
 
 def open_run(ingested: Ingested, settings: Settings, name: str) -> Run:
-    """Align what was read and put all tables into one run.
+    """Align what was read and put all tables into one run; takes the raw trace tables out of ``ingested``.
 
     Raises
     ------
@@ -83,7 +83,9 @@ def open_run(ingested: Ingested, settings: Settings, name: str) -> Run:
     issues = [*raw.issues, *_unused_file_options(config, raw)]
     if "trace_files" in raw.frames:
         paths = raw.frames["trace_files"]["path"].to_list()
-        aligned = align(raw.frames, _align_options(config, name, hosts_of_ranks(frames), paths))
+        options = _align_options(config, name, hosts_of_ranks(frames), paths)
+        # Device events are the bulk: alignment gets the only reference, so that they are let go once the activities are made of them.
+        aligned = align({table: raw.frames.pop(table) for table in list(raw.frames) if table in _RAW}, options)
         frames |= aligned.frames
         issues += [*aligned.issues, *add_nccl(frames)]
         with_nics(frames)
