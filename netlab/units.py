@@ -60,8 +60,8 @@ def dtype_bytes(dtype: str | None) -> int | None:
     return DTYPE_BYTES.get(name)
 
 
-def ms_from_ns(ns: int | None) -> float | None:
-    """Milliseconds of an integer number of nanoseconds; None stays None.
+def ms_from_ns(ns: float | None) -> float | None:
+    """Milliseconds of a number of nanoseconds; None stays None.
 
     >>> ms_from_ns(1_500_000)
     1.5

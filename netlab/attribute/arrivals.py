@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from netlab.units import NS_PER_MS
+from netlab.units import ms_from_ns
 
 __all__ = ["QUALITY", "group_list", "instance_rows", "instances", "p2p_rows"]
 
@@ -121,7 +121,7 @@ def instance_rows(found: pl.DataFrame, collectives: pl.DataFrame, *, limit: int 
     members = collectives.join(worst.select("instance"), on="instance", how="semi").sort("instance", "rank")
     waits: dict[int, dict[str, float | None]] = {}
     for instance, rank, wait in members.select("instance", "rank", "wait_ns").iter_rows():
-        waits.setdefault(instance, {})[str(rank)] = _ms(wait)
+        waits.setdefault(instance, {})[str(rank)] = ms_from_ns(wait)
     return [
         {
             "group": group_list(row["group"]),
@@ -132,8 +132,8 @@ def instance_rows(found: pl.DataFrame, collectives: pl.DataFrame, *, limit: int 
             "step": row["step"],
             "first_rank": row["first_rank"],
             "last_rank": row["last_rank"],
-            "start_ms": _ms(row["first_start_ns"] - origin_ns),
-            "transfer_ms": _ms(row["transfer_ns"]),
+            "start_ms": ms_from_ns(row["first_start_ns"] - origin_ns),
+            "transfer_ms": ms_from_ns(row["transfer_ns"]),
             "waits_ms": waits.get(row["instance"], {}),
             "split": row["split"],
         }
@@ -156,14 +156,10 @@ def p2p_rows(p2p: pl.DataFrame, *, limit: int = 1000) -> list[dict[str, Any]]:
             "dst": row["dst"],
             "bytes": row["bytes"],
             "step": row["step"],
-            "transfer_ms": _ms(row["transfer_ns"]),
-            "wait_src_ms": _ms(row["wait_src_ns"]),
-            "wait_dst_ms": _ms(row["wait_dst_ns"]),
+            "transfer_ms": ms_from_ns(row["transfer_ns"]),
+            "wait_src_ms": ms_from_ns(row["wait_src_ns"]),
+            "wait_dst_ms": ms_from_ns(row["wait_dst_ns"]),
             "split": row["split"],
         }
         for row in worst.iter_rows(named=True)
     ]
-
-
-def _ms(ns: int | None) -> float | None:
-    return None if ns is None else ns / NS_PER_MS

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from netlab.attribute.arrivals import QUALITY, group_list
-from netlab.units import NS_PER_MS
+from netlab.units import ms_from_ns
 
 __all__ = ["AT_ONCE", "bus_factor", "collective_rows", "fits", "tails", "with_bandwidth"]
 
@@ -115,9 +115,9 @@ def collective_rows(with_rates: pl.DataFrame) -> list[dict[str, Any]]:
             "dtype": row["dtype"],
             "bytes": row["bytes"],
             "count": row["count"],
-            "transfer_ms_median": _ms(row["median"]),
-            "transfer_ms_p95": _ms(row["p95"]),
-            "wait_ms_mean": _ms(row["wait"]),
+            "transfer_ms_median": ms_from_ns(row["median"]),
+            "transfer_ms_p95": ms_from_ns(row["p95"]),
+            "wait_ms_mean": ms_from_ns(row["wait"]),
             "algbw_gb_per_s": row["algbw"],
             "busbw_gb_per_s": None if row["algbw"] is None or row["factor"] is None else row["algbw"] * row["factor"],
             "split": QUALITY[row["quality"]],
@@ -187,7 +187,3 @@ def fits(with_rates: pl.DataFrame) -> pl.DataFrame:
         pl.when(fitted).then(1 / pl.col("slope")).alias("beta_gb_per_s"),
         "refused",
     )
-
-
-def _ms(ns: float | None) -> float | None:
-    return None if ns is None else ns / NS_PER_MS

@@ -11,10 +11,10 @@ import polars as pl
 from netlab.errors import RunError
 from netlab.export.files import write_bytes
 from netlab.run import Run
+from netlab.units import NS_PER_US
 
 __all__ = ["export_perfetto", "worst_step"]
 
-_NS_PER_US = 1_000
 _COUNTED = ("bytes", "pause_frames", "ecn_marked", "discards", "errors")
 
 
@@ -59,7 +59,7 @@ def export_perfetto(run: Run, folder: Path, step: int | None = None) -> list[Pat
 
 
 def _us(at_ns: int, first_ns: int) -> float:
-    return (at_ns - first_ns) / _NS_PER_US
+    return (at_ns - first_ns) / NS_PER_US
 
 
 def _names(run: Run, activities: pl.DataFrame) -> list[dict[str, Any]]:
