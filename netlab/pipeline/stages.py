@@ -62,6 +62,8 @@ def ingest_inputs(
         accounts = ingest_on_scheduler(files, cache.root, scheduler, progress)
     else:
         accounts = ingest_files(files, cache.root, workers, progress)
+    if store is None:
+        cache.prune()
     return Ingested(files, assemble(files, accounts, cache))
 
 

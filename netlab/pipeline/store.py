@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import socket
 import tempfile
+import time
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +23,11 @@ from netlab.schema import SCHEMA_VERSION
 
 __all__ = ["FileStore", "StoredFile", "default_store", "read_parts"]
 
-_SIZE_LIMIT_BYTES = 20_000_000_000
+#: The cache forgets the files unused for longest beyond this size; it looks once an hour, and leaves alone what was used within the hour.
+CACHE_LIMIT_BYTES = 20_000_000_000
+_PRUNE_EVERY_S = 3600
+#: After this time a draft of another machine, whose processes cannot be asked after, counts as left behind.
+_DRAFT_LIFE_S = 86400
 _DRAFT = ".draft-"
 
 
@@ -88,14 +94,14 @@ class FileStore:
         return stored
 
     def draft(self) -> Path:
-        """An empty folder to parse into."""
-        return Path(tempfile.mkdtemp(prefix=f"{_DRAFT}{os.getpid()}-", dir=self.root / "files"))
+        """An empty folder to parse into; its name tells whose it is."""
+        return Path(tempfile.mkdtemp(prefix=f"{_DRAFT}{_host()}-{os.getpid()}-", dir=self.root / "files"))
 
     def sweep(self) -> None:
         """Remove the drafts of processes that are gone; a killed worker cannot do it itself."""
         for draft in (self.root / "files").glob(f"{_DRAFT}*"):
-            owner = draft.name.removeprefix(_DRAFT).split("-")[0]
-            if owner.isdigit() and not _is_alive(int(owner)):
+            host, process, _ = draft.name.removeprefix(_DRAFT).split("-")
+            if _is_left(draft, int(process) if host == _host() else None):
                 shutil.rmtree(draft, ignore_errors=True)
 
     def put(self, draft: Path, stored: StoredFile, source: str) -> None:
@@ -114,22 +120,44 @@ class FileStore:
         folder = self.folder(sha256, source)
         return {table.name: sorted(table.glob("*.parquet")) for table in sorted(folder.iterdir()) if table.is_dir()}
 
-    def prune(self, limit_bytes: int = _SIZE_LIMIT_BYTES) -> int:
-        """Remove the folders unused for longest until the store is below its limit; returns the bytes removed."""
+    def prune(self, limit_bytes: int = CACHE_LIMIT_BYTES) -> int:
+        """Remove the folders unused for longest until the store is below its limit, but none used within the hour.
+
+        Looks at most once an hour, because a look at every part of a full cache takes a while; returns the bytes removed.
+        """
+        looked, now = self.root / ".pruned", time.time()
+        if looked.exists() and now - looked.stat().st_mtime < _PRUNE_EVERY_S:
+            return 0
+        looked.touch()
         folders = []
-        for folder in (self.root / "files").iterdir():
+        for folder in (self.root / "files").glob("[!.]*"):
             try:
                 size = sum(part.stat().st_size for part in folder.rglob("*") if part.is_file())
                 folders.append((folder.stat().st_mtime, size, folder))
             except OSError:
-                continue
+                continue  # another process removed it meanwhile
         excess, removed = sum(size for _, size, _ in folders) - limit_bytes, 0
-        for _, size, folder in sorted(folders):
-            if removed >= excess:
+        for used, size, folder in sorted(folders):
+            if removed >= excess or now - used < _PRUNE_EVERY_S:
                 break
             shutil.rmtree(folder, ignore_errors=True)
             removed += size
         return removed
+
+
+def _host() -> str:
+    """A short word for this machine that holds no hyphen."""
+    return _short_hash(socket.gethostname())[:6]
+
+
+def _is_left(draft: Path, process: int | None) -> bool:
+    """Whether a draft's process is gone; None is a process of another machine."""
+    if process is not None:
+        return not _is_alive(process)
+    try:
+        return time.time() - draft.stat().st_mtime > _DRAFT_LIFE_S
+    except OSError:
+        return False
 
 
 def _is_alive(process: int) -> bool:

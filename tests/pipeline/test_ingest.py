@@ -114,16 +114,3 @@ def test_hidden_files_and_own_configuration_are_no_inputs(tmp_path: Path) -> Non
     for name in (".hidden", "netlab.toml", "scenarios.toml", "a.log"):
         (tmp_path / name).write_text("x")
     assert [file.source for file in find_inputs([tmp_path])] == ["a.log"]
-
-
-def test_the_store_forgets_what_was_unused_for_longest(made: Path, tmp_path: Path) -> None:
-    store = FileStore(tmp_path / "store")
-    files = find_inputs([made])
-    for file in files:
-        ingest_files([file], store.root)
-    folders = sorted((store.root / "files").iterdir())
-    for age, folder in enumerate(folders):
-        os.utime(folder, (age, age))
-    removed = store.prune(limit_bytes=sum(p.stat().st_size for p in folders[-1].rglob("*") if p.is_file()))
-    assert removed > 0
-    assert sorted((store.root / "files").iterdir()) == [folders[-1]]
