@@ -91,6 +91,8 @@ class Draft:
     inputs_missing: list[str] = field(default_factory=list)
     #: Relative range by which the byte part may differ from its point value (low, high), from declared intervals.
     byte_range: tuple[float, float] = (1.0, 1.0)
+    #: By how much a step may get longer because ranks on the cores of one host no longer leave them to each other.
+    crowded_ms: float = 0.0
     #: Edges between nodes that the scenario adds and takes away (places among the graph's predecessors).
     more: list[tuple[Ints, Ints]] = field(default_factory=list)
     dropped: list[Ints] = field(default_factory=list)

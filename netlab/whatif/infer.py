@@ -47,6 +47,7 @@ _PAUSE_NS = 500_000
 #: A CPU thread that is idle for this long has handed over or waits. Waking a thread on a busy host takes milliseconds (notes: 0.3 to 12).
 _THREAD_PAUSE_NS = 1_000_000
 _WAKE_SHARE = 0.25
+_LATE_END_NS = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -270,7 +271,12 @@ def cpu_threads(builder: GraphBuilder, view: View) -> None:
     reach = known[view.first]
     gap = a.start_ns - reach
     rows = compute[(gap[compute] > _THREAD_PAUSE_NS) & (reach[compute] > _NEVER // 8)]
+    slack = np.maximum(_REST_NS, _WAKE_SHARE * gap[rows])
     cause = _latest_end(a, communication, a.part[rows], a.start_ns[rows])
-    rest = a.start_ns[rows] - np.where(cause >= 0, a.end_ns[cause], _NEVER)
-    good = (cause >= 0) & (rest <= np.maximum(_REST_NS, _WAKE_SHARE * gap[rows]))
+    good = (cause >= 0) & (a.start_ns[rows] - np.where(cause >= 0, a.end_ns[cause], _NEVER) <= slack)
+    builder.edges(view.end[cause[good]], view.first[rows[good]], EdgeKind.INFERRED)
+    # Gloo's thread says that it is done after it has woken the waiting one, on a busy host milliseconds after: the lag is negative then.
+    rows, slack = rows[~good], np.minimum(slack[~good], _LATE_END_NS)
+    cause = _latest_end(a, communication, a.part[rows], a.start_ns[rows] + slack)
+    good = (cause >= 0) & (a.end_ns[cause] > a.start_ns[rows]) & (a.start_ns[cause] <= a.start_ns[rows] - gap[rows] + slack)
     builder.edges(view.end[cause[good]], view.first[rows[good]], EdgeKind.INFERRED)

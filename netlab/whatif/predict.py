@@ -222,7 +222,7 @@ class _Study:
         bound = min(predicted, floor_ms)
         low80, high80, low95, high95 = self._interval(draft, lengths, predicted, bound)
         slower80, slower95 = self._contended(draft, shares)
-        high80, high95 = high80 + slower80, high95 + slower95
+        high80, high95 = high80 + slower80 + draft.crowded_ms / 2, high95 + slower95 + draft.crowded_ms
         if draft.bound is not None and self.setting.unknown_share > _UNKNOWN:
             low80, low95 = min(low80, bound), min(low95, bound)
         self._say_how_sure(draft)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from netlab.units import NS_PER_MS
 from netlab.whatif.arrays import COMPUTE, grouped
 from netlab.whatif.changes.targets import GRADIENT_OPS, require_split, select_groups
 from netlab.whatif.draft import Draft, Refusal, Setting
@@ -54,6 +55,7 @@ def even_out(draft: Draft, setting: Setting, change: Straggler) -> None:
         raise Refusal(
             "No other rank does the same work between collectives (pipeline stages or experts differ), so there is no measure to take."
         )
+    given_up_ns = draft.lag_ns + draft.duration_ns - lag - duration
     draft.lag_ns, draft.duration_ns = lag, duration
     draft.lower("calibrated")
     whom = "Every rank's" if change.rank == "all" else f"Rank {change.rank}'s"
@@ -61,8 +63,19 @@ def even_out(draft: Draft, setting: Setting, change: Straggler) -> None:
     draft.say(
         f"{whom} own time between collectives is the median of {other} at the same place; ranks are taken not to slow each other down."
     )
+    if setting.model.cpu and any(len(set(ranks) & set(together)) > 1 for together in setting.run.facts.hosts.values()):
+        _crowd(draft, setting, float(given_up_ns.clip(0).sum()))
     if skipped:
         draft.say(f"Ranks {', '.join(map(str, skipped[:8]))} do work of their own kind and stay as they are.")
+
+
+def _crowd(draft: Draft, setting: Setting, given_up_ns: float) -> None:
+    """A late rank that idles lends its cores to the others: without it their own work may take longer, by what it gives up at most."""
+    graph = setting.model.graph
+    steps = max(1, len(set(setting.model.steps.step.tolist())))
+    own = np.bincount(graph.rank, weights=graph.duration_ns * (graph.kind == NodeKind.COMPUTE))
+    draft.crowded_ms = min(given_up_ns, float(own.max())) / steps / NS_PER_MS
+    draft.say(f"Ranks of one host share its cores: if the late one idled, a step without it may be {draft.crowded_ms:.3g} ms longer.")
 
 
 def _by_position(draft: Draft, layout: Places, wanted: list[int], every: bool, lag: Floats, duration: Floats) -> set[int]:
