@@ -155,6 +155,7 @@ def attribution(
     declared_gbps: Mapping[str, float] | None = None,
     logged_gbps: Mapping[str, float] | None = None,
     speed_tests: pl.DataFrame | None = None,
+    predicted: Mapping[str, float] | None = None,
     inputs: pl.DataFrame | None = None,
 ) -> Attribution:
     """Attribute the time of an aligned run.
@@ -171,6 +172,8 @@ def attribution(
         One-direction rate per GPU by layer (``intra_node``, ``inter_node``), as configured and as logs or topology state it.
     speed_tests
         ``link_speed_tests``.
+    predicted
+        Group to the best bus bandwidth that NCCL itself predicts for it.
     inputs
         Result of `netlab.attribute.input_marks`.
     """
@@ -181,7 +184,9 @@ def attribution(
     delayed = delayed_activities(causes, collectives)
     by_step, over_span = breakdown(activities, steps, delayed), spans(activities, delayed)
     pooled = pooled_rows(by_step) if window == "step" else over_span
-    limits = rooflines(found, frames["ranks"], declared_gbps=declared_gbps or {}, logged_gbps=logged_gbps, tests=speed_tests)
+    limits = rooflines(
+        found, frames["ranks"], declared_gbps=declared_gbps or {}, logged_gbps=logged_gbps, tests=speed_tests, predicted=predicted
+    )
     return Attribution(
         threshold=threshold,
         window=window,

@@ -56,6 +56,7 @@ def rooflines(
     declared_gbps: Mapping[str, float],
     logged_gbps: Mapping[str, float] | None = None,
     tests: pl.DataFrame | None = None,
+    predicted: Mapping[str, float] | None = None,
 ) -> pl.DataFrame:
     """The bus bandwidth in one direction that each group's links allow, by the best source there is.
 
@@ -68,34 +69,50 @@ def rooflines(
     declared_gbps, logged_gbps
         One-direction rate per GPU by layer (``intra_node``, ``inter_node``), as configured and as NCCL logs or topology state it.
     tests
-        ``link_speed_tests``: the best busbw of an nccl-tests run over as many ranks.
+        ``link_speed_tests``: the best busbw of an nccl-tests run over as many ranks, on as many hosts where both are known.
+    predicted
+        Group to the best bus bandwidth that NCCL's own TUNING table gives it.
 
     Returns
     -------
-    ``group, layer, roofline_gb_per_s, origin``, sorted by group; origin is declared, logged, tested or reached. Without any source it is
-    the best that a group of this layer and size reached in the run itself; a group without any bandwidth has no row.
+    ``group, layer, roofline_gb_per_s, origin``, sorted by group; origin is, the best first, tested (what was measured), declared, predicted
+    (NCCL's own model of these links), logged (data sheet) or reached. Without any source it is the best that a group of this layer and size
+    reached in the run itself; a group without any bandwidth has no row.
     """
     hosts = dict(ranks.select("rank", "host").iter_rows())
     # A transfer of a few clock errors says how good the clocks are, not the link.
     clear = with_rates.filter(pl.col("transfer_ns") >= CLEAR_OF_ERROR * pl.col("error_ns").fill_null(0))
     reached = clear.group_by("layer", "members").agg(pl.col("busbw_gb_per_s").quantile(0.95, "higher"))
     best = {(layer, members): rate for layer, members, rate in reached.iter_rows() if rate}
-    tested: dict[int, float] = {}
-    if tests is not None and tests.height:
-        by_ranks = tests.group_by("ranks").agg(pl.col("busbw_gb_per_s").max())
-        tested = {count: rate for count, rate in by_ranks.iter_rows() if count and rate}
+    tested = _tested(tests)
     rows: list[tuple[str, str, float, str]] = []
     for group, layer, members in with_rates.select("group", "layer", "members").unique().sort("group").iter_rows():
-        if declared_gbps.get(layer):
+        measured = tested.get((members, _host_count(group, hosts)), tested.get((members, None)))
+        if measured is not None:
+            rows.append((group, layer, measured, "tested"))
+        elif declared_gbps.get(layer):
             rows.append((group, layer, _per_group(group, layer, declared_gbps, hosts), "declared"))
+        elif predicted and predicted.get(group):
+            rows.append((group, layer, predicted[group], "predicted"))
         elif logged_gbps and logged_gbps.get(layer):
             rows.append((group, layer, _per_group(group, layer, logged_gbps, hosts), "logged"))
-        elif members in tested:
-            rows.append((group, layer, tested[members], "tested"))
         elif (layer, members) in best:
             rows.append((group, layer, best[layer, members], "reached"))
     schema = {"group": pl.String, "layer": pl.String, "roofline_gb_per_s": pl.Float64, "origin": pl.String}
     return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _tested(tests: pl.DataFrame | None) -> dict[tuple[int, int | None], float]:
+    """Ranks and hosts of a speed test to its best bus bandwidth; a test that does not tell its hosts stands under None."""
+    if tests is None or tests.is_empty():
+        return {}
+    best = tests.group_by("ranks", "hosts").agg(pl.col("busbw_gb_per_s").max())
+    return {(ranks, hosts): rate for ranks, hosts, rate in best.iter_rows() if ranks and rate}
+
+
+def _host_count(group: str, hosts: Mapping[int, str | None]) -> int | None:
+    known = {hosts.get(rank) for rank in group_list(group)}
+    return None if None in known else len(known)
 
 
 def _per_group(group: str, layer: str, gbps: Mapping[str, float], hosts: Mapping[int, str | None]) -> float:
@@ -154,7 +171,8 @@ def group_rows(
         description=pl.col("description").drop_nulls().first(),
         parallelism=pl.col("parallelism").drop_nulls().first(),
     )
-    rows = added.join(about, on="group", how="left").join(limits.select("group", "roofline_gb_per_s"), on="group", how="left")
+    limit_of = limits.select("group", "roofline_gb_per_s", "origin")
+    rows = added.join(about, on="group", how="left").join(limit_of, on="group", how="left")
     rows = rows.sort("transfer_ns", "group", descending=[True, False])
     result = []
     for row in rows.iter_rows(named=True):
@@ -174,6 +192,7 @@ def group_rows(
                 "bytes": row["bytes"] if row["has_bytes"] else None,
                 "busbw_gb_per_s": busbw,
                 "roofline_gb_per_s": limit,
+                "roofline_origin": row["origin"],
                 "efficiency": busbw / limit if busbw is not None and limit else None,
             }
         )

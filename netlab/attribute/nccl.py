@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import islice
 
 import polars as pl
 
 from netlab.attribute.hangs import hangs
+from netlab.attribute.nccl_contradictions import contradictions
 from netlab.issues import Issue
 from netlab.schema.nccl_structure import RANK_PLACES
 
-__all__ = ["group_links", "hangs", "log_world_size", "logged_gbps", "nccl_issues", "rank_hosts", "rank_places"]
-
-#: A line rate or busbw that a transport cannot exceed is not told by a log; these names only order transports from fast to slow.
-_SLOWNESS = {"P2P": 0, "NVLS": 0, "SHM": 1, "COLLNET": 2, "NET": 3}
+__all__ = ["hangs", "log_world_size", "logged_gbps", "nccl_issues", "rank_hosts", "rank_places"]
 
 
 def log_world_size(communicators: pl.DataFrame, flight: pl.DataFrame | None = None) -> int | None:
@@ -82,39 +79,6 @@ def _nics(connections: pl.DataFrame) -> pl.DataFrame:
     return counted.unique("rank", keep="first", maintain_order=True).select("rank", "nic", "network")
 
 
-def group_links(communicators: pl.DataFrame, connections: pl.DataFrame) -> pl.DataFrame:
-    """Transports of every communicator whose members' global ranks are known, one row per group of ranks.
-
-    Returns
-    -------
-    ``group`` (sorted global ranks as text), ``comm_id``, ``layer`` (intra_node if every member is on one host, inter_node if not, null if
-    a host is unknown), ``transport`` (the slowest that connects members), ``network`` (the one most used between hosts), ``connections``,
-    ``gdr_share``.
-    """
-    schema = {
-        "group": pl.String, "comm_id": pl.String, "layer": pl.String, "transport": pl.String, "network": pl.String, "connections": pl.Int64,
-        "gdr_share": pl.Float64,
-    }  # fmt: skip
-    rows = []
-    for (comm_id,), members in communicators.filter(pl.col("comm_id").is_not_null()).group_by(["comm_id"], maintain_order=True):
-        ranks, size = members["global_rank"].drop_nulls().unique().sort(), members["nranks"].max()
-        if not len(ranks) or len(ranks) != size:
-            continue
-        hosts = members["host"].drop_nulls().unique()
-        edges = connections.filter(pl.col("comm_id") == comm_id)
-        transports = sorted(edges["transport"].drop_nulls().unique().to_list(), key=lambda name: _SLOWNESS.get(name, 4))
-        net = edges.filter(pl.col("transport") == "NET")
-        networks = Counter(net["network"].drop_nulls().to_list()).most_common(1)
-        known = not members["host"].has_nulls()
-        layer = None if not known else "intra_node" if len(hosts) == 1 else "inter_node"
-        gdr = net["gdr"].drop_nulls()
-        rows.append((
-            ",".join(map(str, ranks.to_list())), comm_id, layer, transports[-1] if transports else None,
-            networks[0][0] if networks else None, edges.height, gdr.mean() if len(gdr) else None,
-        ))  # fmt: skip
-    return pl.DataFrame(rows, schema=schema, orient="row").sort("group", "comm_id")
-
-
 def logged_gbps(connections: pl.DataFrame, nodes: pl.DataFrame, paths: pl.DataFrame) -> dict[str, float]:
     """One-direction rate per GPU of each layer as NCCL's own topology gives it, in Gbit/s; a layer that it does not tell is absent.
 
@@ -139,11 +103,17 @@ def logged_gbps(connections: pl.DataFrame, nodes: pl.DataFrame, paths: pl.DataFr
     return rates
 
 
-def nccl_issues(communicators: pl.DataFrame, flight: pl.DataFrame, ranks: pl.DataFrame | None = None) -> list[Issue]:
+def nccl_issues(
+    communicators: pl.DataFrame,
+    flight: pl.DataFrame,
+    ranks: pl.DataFrame | None = None,
+    groups: pl.DataFrame | None = None,
+    world_size: int | None = None,
+) -> list[Issue]:
     """What is missing or contradictory between logs, dumps and the timeline.
 
     ``INIT_INCOMPLETE`` for a communicator that a rank began and did not finish, ``NO_LOG_FOR_RANK`` for members that no log shows,
-    ``RANK_DISAGREES`` where the timeline's host of a rank is not the log's.
+    ``RANK_DISAGREES`` where traces, logs and dumps contradict each other about ranks, see `contradictions`.
     """
     issues = []
     begun = communicators.filter(
@@ -158,9 +128,7 @@ def nccl_issues(communicators: pl.DataFrame, flight: pl.DataFrame, ranks: pl.Dat
         )
         issues.append(Issue(code="INIT_INCOMPLETE", source=row["source"], line=row["line"], message=message))
     issues += _absent(communicators) + _absent_dumps(flight)
-    if ranks is not None and not ranks.is_empty():
-        issues += _contradictions(communicators, ranks)
-    return issues
+    return issues + contradictions(communicators, flight, ranks, groups, world_size)
 
 
 def _absent(communicators: pl.DataFrame) -> list[Issue]:
@@ -205,17 +173,4 @@ def _contradicting_dumps(flight: pl.DataFrame) -> list[Issue]:
         Issue(code="DUPLICATE_RANK", message=f"Dumps of rank {rank} are not of one run ({', '.join(sources[:4])}); give one of them only.")
         for rank, sources in ranks.iter_rows()
         if len(sources) > 1
-    ]
-
-
-def _contradictions(communicators: pl.DataFrame, ranks: pl.DataFrame) -> list[Issue]:
-    logged = rank_hosts(communicators)
-    traced = {row["rank"]: row["host"] for row in ranks.iter_rows(named=True) if row["host"]}
-    return [
-        Issue(
-            code="RANK_DISAGREES",
-            message=f"Rank {rank} ran on {traced[rank]} by its trace, on {host} by its NCCL log; are both of one run?",
-        )
-        for rank, host in sorted(logged.items())
-        if rank in traced and traced[rank].split(".")[0] != host
     ]

@@ -17,6 +17,13 @@ _SOURCE = "nccl-tests doc/PERFORMANCE.md (bus bandwidth); netlab docs/methods.md
 #: Groups of one kind are compared with each other from this many on.
 _PEERS = 3
 _KIND = ["op", "layer", "members"]
+#: Where the stated rate of a link comes from.
+_AGAINST = {
+    "tested": "what nccl-tests measured",
+    "declared": "the declared link",
+    "predicted": "what NCCL's TUNING table predicts",
+    "logged": "the logged link",
+}
 
 
 def _reached(timeline: Timeline, chosen: pl.Expr) -> pl.DataFrame:
@@ -65,7 +72,7 @@ def low_bandwidth(timeline: Timeline) -> list[Finding]:
     # Groups of one kind that are all slow are one finding about their layer, not one for each of them.
     for together in low.partition_by(_KIND, maintain_order=True):
         if int(together["exposed_ns"].sum()) >= WEIGHT_SHARE * whole:
-            findings.append(_low(timeline, together, f"the {together['origin'][0]} link"))
+            findings.append(_low(timeline, together, _AGAINST[together["origin"][0]]))
     return findings
 
 

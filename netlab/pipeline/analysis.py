@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import msgspec
+import polars as pl
 
 from netlab.attribute import Attribution, attribution, input_marks
 from netlab.attribute.nccl import logged_gbps
@@ -72,15 +73,15 @@ def analyse_run(run: Run, threshold: Fraction) -> Analysis:
 def _figures(run: Run, threshold: Fraction) -> Attribution:
     links = run.manifest.config.links
     logged = logged_gbps(run.frame("connections"), run.frame("topology_nodes"), run.frame("topology_paths"))
-    declared = {
-        "intra_node": links.intra_node_gbps or logged.get("intra_node"),
-        "inter_node": links.inter_node_gbps or logged.get("inter_node"),
-    }
+    declared = {"intra_node": links.intra_node_gbps, "inter_node": links.inter_node_gbps}
+    predicted = run.frame("group_links").drop_nulls("predicted_gb_per_s").group_by("group").agg(pl.col("predicted_gb_per_s").max())
     return attribution(
         {table.name: run.frame(table.name) for table in TIMELINE_TABLES},
         threshold=threshold,
         window=run.facts.window,
         declared_gbps={layer: rate for layer, rate in declared.items() if rate is not None},
+        logged_gbps=logged,
+        predicted=dict(predicted.iter_rows()),
         speed_tests=run.frame("link_speed_tests"),
         inputs=input_marks(run.frame("annotations"), run.frame("trace_files"), run.frame("clocks")),
     )

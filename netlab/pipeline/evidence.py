@@ -11,6 +11,7 @@ from netlab.align.ports import build_ports
 from netlab.attribute.link_intervals import link_intervals
 from netlab.attribute.links import links
 from netlab.attribute.nccl import hangs, log_world_size, nccl_issues, rank_hosts, rank_places
+from netlab.attribute.nccl_groups import call_communicators, group_links, pair_links
 from netlab.attribute.nccl_repeats import without_repeats
 from netlab.config import Config
 from netlab.intervals import union
@@ -35,14 +36,39 @@ def hosts_of_ranks(frames: Mapping[str, pl.DataFrame]) -> dict[int, str]:
 
 
 def add_nccl(frames: Frames) -> list[Issue]:
-    """Add ``rank_places`` and ``hangs`` where logs or dumps were read; what two files tell alike stands once."""
+    """Add what logs and dumps tell of ranks, groups and pairs, and ``hangs``; what two files tell alike stands once."""
     frames |= without_repeats(frames)
     communicators, flight = _table(frames, "communicators"), _table(frames, "flight")
     if communicators.is_empty() and flight.is_empty() and _table(frames, "nccl_events").is_empty():
         return []
     frames["rank_places"] = rank_places(communicators, _table(frames, "connections"))
     frames["hangs"] = hangs(flight, _table(frames, "nccl_events"), communicators)
-    return nccl_issues(communicators, flight, frames.get("ranks"))
+    _join_groups(frames, communicators)
+    return nccl_issues(communicators, flight, frames.get("ranks"), frames.get("groups"), _traced_size(frames))
+
+
+def _join_groups(frames: Frames, communicators: pl.DataFrame) -> None:
+    """Layer and transport of groups and pairs, and the communicator of each collective."""
+    if communicators.is_empty():
+        return
+    connections, ranks = _table(frames, "connections"), _table(frames, "ranks")
+    calls = call_communicators(communicators, _table(frames, "logged_operations"), _table(frames, "collectives"))
+    frames["call_communicators"] = calls
+    frames["group_links"] = group_links(
+        communicators,
+        connections,
+        ranks,
+        groups=_table(frames, "groups"),
+        calls=calls,
+        predictions=_table(frames, "tuning_predictions"),
+    )
+    frames["pair_links"] = pair_links(communicators, connections, ranks, _table(frames, "p2p"))
+
+
+def _traced_size(frames: Mapping[str, pl.DataFrame]) -> int | None:
+    """Ranks of the run as its traces state it."""
+    size = _table(frames, "trace_files")["world_size"].max()
+    return size if isinstance(size, int) else None
 
 
 def with_nics(frames: Frames) -> None:

@@ -7,9 +7,12 @@ import polars as pl
 from netlab.schema.table import Column, Table
 
 __all__ = [
+    "CALL_COMMUNICATORS",
     "COMMUNICATOR_EDGES",
+    "GROUP_LINKS",
     "HANGS",
     "NCCL_STRUCTURE_TABLES",
+    "PAIR_LINKS",
     "RANK_PLACES",
     "TOPOLOGY_NODES",
     "TOPOLOGY_PATHS",
@@ -123,4 +126,71 @@ HANGS = Table(
     ),
 )
 
-NCCL_STRUCTURE_TABLES = (COMMUNICATOR_EDGES, TUNING_PREDICTIONS, TOPOLOGY_NODES, TOPOLOGY_PATHS, RANK_PLACES, HANGS)
+_GROUP = Column("group", pl.String, "Sorted member list as text.")
+_LAYER = Column("layer", pl.String, "intra_node or inter_node; null where a host is not known.", nullable=True)
+
+GROUP_LINKS = Table(
+    name="group_links",
+    doc="How each group of ranks is connected: groups of the timeline, and communicators of NCCL logs whose members are known.",
+    key=("group", "comm_id"),
+    columns=(
+        _GROUP,
+        Column("comm_id", pl.String, "Its communicator; null where no log shows one of these members.", nullable=True),
+        Column("name", pl.String, "Process groups of the timeline with these members (and this communicator).", nullable=True),
+        Column("basis", pl.String, "members or calls: what joined timeline and communicator; null where nothing could.", nullable=True),
+        Column("nranks", pl.Int64, "Members."),
+        Column("hosts", pl.Int64, "Hosts of its members, where all are known.", nullable=True),
+        _LAYER,
+        Column("transport", pl.String, "Slowest transport that connects members: P2P, SHM, COLLNET, NET.", nullable=True),
+        Column("network", pl.String, "Network that carries most of its connections: IB, RoCE, Socket, OFI, ...", nullable=True),
+        Column("nics", pl.List(pl.String), "NICs in use, over all hosts."),
+        Column("channels", pl.Int64, "Channels with a connection.", nullable=True),
+        Column("connections", pl.Int64, "Connections that logs show."),
+        Column("gdr_share", pl.Float64, "Network connections with GPUDirect RDMA, of all.", nullable=True),
+        Column("predicted_gb_per_s", pl.Float64, "Best bus bandwidth of NCCL's own TUNING table for it.", unit="GB/s", nullable=True),
+    ),
+)
+
+PAIR_LINKS = Table(
+    name="pair_links",
+    doc="How each pair of ranks is connected, in the direction of sending: pairs that logs or messages of the timeline show.",
+    key=("src", "dst"),
+    columns=(
+        Column("src", pl.Int64, "Sender, global rank."),
+        Column("dst", pl.Int64, "Receiver, global rank."),
+        _LAYER,
+        Column("transport", pl.String, "Slowest transport of its connections; null where no log shows one.", nullable=True),
+        Column("network", pl.String, "Network of most of them.", nullable=True),
+        Column("src_nics", pl.List(pl.String), "NICs that send."),
+        Column("dst_nics", pl.List(pl.String), "NICs that receive."),
+        Column("gdr_share", pl.Float64, "Network connections with GPUDirect RDMA, of all.", nullable=True),
+        Column("channels", pl.Int64, "Channels."),
+        Column("connections", pl.Int64, "Connections that logs show, both ends counted."),
+    ),
+)
+
+CALL_COMMUNICATORS = Table(
+    name="call_communicators",
+    doc="Collectives of the timeline and the communicator that carried each, where that is certain.",
+    key=("instance",),
+    columns=(
+        Column("instance", pl.Int64, "Instance of the timeline.", refers_to="collectives.instance"),
+        _GROUP,
+        Column("group_name", pl.String, "Process-group name.", nullable=True),
+        Column("comm_id", pl.String, "The communicator."),
+        Column("basis", pl.String, "members: the only one of these members; calls: the only one with this order of calls."),
+        Column("op_count", pl.Int64, "opCount of its COLL lines, where the calls of trace and log are in step.", nullable=True),
+    ),
+)
+
+NCCL_STRUCTURE_TABLES = (
+    COMMUNICATOR_EDGES,
+    TUNING_PREDICTIONS,
+    TOPOLOGY_NODES,
+    TOPOLOGY_PATHS,
+    RANK_PLACES,
+    GROUP_LINKS,
+    PAIR_LINKS,
+    CALL_COMMUNICATORS,
+    HANGS,
+)

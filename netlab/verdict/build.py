@@ -67,14 +67,37 @@ def build_verdict(run: Run, figures: Attribution, judgement: Judgement) -> Verdi
         span=_rows(figures.span, RankRow),
         findings=[FindingRow.of(finding) for finding in judgement.findings],
         issues=_issues(run.frame("issues")),
-        by_group=_converted("by_group", figures.group_rows()),
+        by_group=_converted("by_group", _with_group_links(figures.group_rows(), run)),
         collectives=_converted("collectives", figures.collective_rows()),
         instances=_converted("instances", figures.instance_rows()),
-        p2p=_converted("p2p", figures.p2p_rows()),
+        p2p=_converted("p2p", _with_pair_links(figures.p2p_rows(), run)),
         stragglers=_converted("stragglers", figures.straggler_rows()),
         hangs=_converted("hangs", judgement.hangs),
         links=_converted("links", judgement.links),
     )
+
+
+def _with_group_links(rows: Rows, run: Run) -> Rows:
+    """Groups with what NCCL logs tell about the links of their members; of several communicators the one with most connections."""
+    links = run.frame("group_links").filter(pl.col("comm_id").is_not_null()).sort("connections", descending=True, maintain_order=True)
+    found = links.group_by("group", maintain_order=True).agg(
+        pl.col("transport", "network", "nics").first(), pl.col("comm_id").sort().alias("comm_ids")
+    )
+    known = {row.pop("group"): row for row in found.iter_rows(named=True)}
+    return [{**row, **known.get(",".join(map(str, row["group"])), {})} for row in rows]
+
+
+def _with_pair_links(rows: Rows, run: Run) -> Rows:
+    """Messages with layer and transport of their pair of ranks."""
+    hosts = dict(run.frame("ranks").select("rank", "host").iter_rows())
+    pairs = run.frame("pair_links").select("src", "dst", "transport", "network")
+    known = {(src, dst): {"transport": transport, "network": network} for src, dst, transport, network in pairs.iter_rows()}
+
+    def layer(src: int, dst: int) -> str | None:
+        a, b = hosts.get(src), hosts.get(dst)
+        return None if a is None or b is None else "intra_node" if a == b else "inter_node"
+
+    return [{**row, "layer": layer(row["src"], row["dst"]), **known.get((row["src"], row["dst"]), {})} for row in rows]
 
 
 def _converted(name: str, rows: Rows) -> Any:

@@ -93,7 +93,13 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int | None = None
     busbw_gb_per_s: float | None = None
     roofline_gb_per_s: float | None = None
+    roofline_origin: str | None = None
     efficiency: float | None = None
+    #: From NCCL logs: slowest transport, network, NICs, and the communicators with these members.
+    transport: str | None = None
+    network: str | None = None
+    nics: list[str] = []
+    comm_ids: list[str] = []
 
 
 class CollectiveRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,6 +146,10 @@ class P2PRow(msgspec.Struct, frozen=True, kw_only=True):
     wait_src_ms: float | None = None
     wait_dst_ms: float | None = None
     split: str | None = None
+    #: Layer from the ranks' hosts; transport and network from NCCL logs.
+    layer: str | None = None
+    transport: str | None = None
+    network: str | None = None
 
 
 class StragglerRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from netlab.attribute.nccl import group_links, hangs, log_world_size, logged_gbps, nccl_issues, rank_hosts, rank_places
+from netlab.attribute.nccl import hangs, log_world_size, logged_gbps, nccl_issues, rank_hosts, rank_places
 from netlab.attribute.nccl_repeats import without_repeats
 from netlab.schema.nccl import COMMUNICATORS, FLIGHT, NCCL_EVENTS
 from tests.nccl_text import dump, entry, healthy, init, read_log, record, run_of, write_dumps
@@ -23,13 +23,6 @@ def test_places_join_rank_host_gpu_and_nic(tmp_path: Path) -> None:
     }  # fmt: skip
     assert rank_hosts(tables["communicators"])[4] == "nodeb"
     assert log_world_size(tables["communicators"]) == 8
-
-
-def test_a_group_over_two_hosts_is_between_nodes_by_its_network(tmp_path: Path) -> None:
-    tables, _ = read_log(tmp_path, healthy())
-    assert group_links(tables["communicators"], tables["connections"]).rows() == [
-        ("0,1,2,3,4,5,6,7", "0x5a5a000000000001", "inter_node", "NET", "IB", 24, 1.0)
-    ]
 
 
 def test_ranks_without_a_log_are_said_to_be_missing(tmp_path: Path) -> None:
