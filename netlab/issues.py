@@ -97,6 +97,7 @@ ISSUE_CODES: dict[str, str] = {
     "TOO_LARGE": "The file is larger than its format ever is.",
     "OPERATION_ASSUMED": "A table of nccl-tests does not name its operation; the file's name does.",
     "NO_ROWS": "The file has a head, but no result.",
+    "UNIT_ASSUMED": "A column of speeds names no unit; it was told by the size of its values.",
     "MALFORMED_XML": "The XML is damaged.",
 }
 

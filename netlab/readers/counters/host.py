@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from netlab.errors import ParseError
 from netlab.readers.counters.account import ASSUMED
-from netlab.readers.counters.files import text_of
+from netlab.readers.counters.files import decoded_json, text_of
 from netlab.readers.counters.gathering import Gathered, GatheringReader
 from netlab.readers.counters.meaning import Meaning, NameTable
 from netlab.readers.counters.names import ETHTOOL, INFINIBAND, RDMA
@@ -26,6 +27,8 @@ _ABOVE = re.compile(r"([^/]+)/(?:sys/)?(?:class/)?(?:infiniband/[^/]+|net/[^/]+|
 _FILES = ("rate", "state", "phys_state", "link_layer")
 _RATE = re.compile(r"([\d.]+) Gb/sec")
 _IB_TABLES = (NameTable(VARIABLE_MAP), INFINIBAND, RDMA)
+_RDMA_JSON = re.compile(rb'\s*\[\s*\{\s*"(?:ifindex|ifname|dev)"\s*:')
+_RDMA_KEYS = ("ifindex", "ifname", "dev", "port")
 _DRIVERS = re.compile(r"^\s*(?:(?:NIC|Port) statistics:|(?:[rt]x|queue_\d+_[rt]x)_\w+: \d+\s*$)", re.M)
 
 
@@ -141,19 +144,29 @@ class EthtoolStatistics(GatheringReader):
 
 
 class RdmaStatistic(GatheringReader):
-    """``link mlx5_0/1 name value name value ...`` in one line or (with -p) one pair a line."""
+    """``link mlx5_0/1 name value name value ...`` in one line or (with -p) one pair a line; with -j a list of objects.
+
+    In JSON (iproute2, rdma/stat.c) each object has ``ifname``, ``port`` and the counters. Objects of single QPs (``lqpn``) or counter
+    sets (``cntn``) are parts of those and would count twice.
+    """
 
     name = "rdma_statistic"
     tables = (RDMA,)
     ts_source = "file"
 
     def sniff(self, head: bytes, path: Path) -> bool:
-        """A link line with RDMA counters."""
+        """A link line with RDMA counters, or the list of objects."""
+        if head.lstrip()[:1] == b"[":
+            return _RDMA_JSON.match(head) is not None and any(f'"{name}"'.encode() in head for name in RDMA.exact)
         return re.search(rb"^link \S+/\d+\s+\w+ \d+", head[:8192], re.M) is not None
 
     def gather(self, found: Gathered) -> None:
         """All pairs of every link."""
-        port, words = "", iter(text_of(found.path).split())
+        text = text_of(found.path)
+        if text.lstrip().startswith("["):
+            _rdma_json(found)
+            return
+        port, words = "", iter(text.split())
         for word in words:
             value = next(words, None)
             if value is None:
@@ -162,3 +175,17 @@ class RdmaStatistic(GatheringReader):
                 port = value
             else:
                 found.add(port, word, value)
+
+
+def _rdma_json(found: Gathered) -> None:
+    document = decoded_json(found.path, found.source)
+    for item in document if isinstance(document, list) else ():
+        if not isinstance(item, dict) or "lqpn" in item or "cntn" in item:
+            continue
+        name, number = item.get("ifname") or item.get("dev"), item.get("port", 1)
+        # Some releases nest the counters in an object of their own.
+        for key, value in {**item, **(item.get("counters") or item.get("hw_counters") or {})}.items():
+            if name and key not in _RDMA_KEYS and isinstance(value, (int, str)) and not isinstance(value, bool):
+                found.add(f"{name}/{number}", key, value)
+    if not found.rows:
+        raise ParseError(f"NO_SERIES: {found.source} has no counters of a link; run rdma -j statistic show link.")
