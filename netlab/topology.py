@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import polars as pl
 
-__all__ = ["Fabric", "Hop", "fabric_of"]
+__all__ = ["Fabric", "Hop", "fabric_of", "guid_key"]
 
 
 @dataclass(frozen=True, order=True)
@@ -113,3 +114,16 @@ def fabric_of(ports: pl.DataFrame) -> Fabric:
     cabled = ports.filter(pl.col("peer_device").is_not_null() & pl.col("peer_port").is_not_null())
     hosts = set(ports.filter(pl.col("role") == "hca")["device"].to_list()) | set(ports["host"].drop_nulls().to_list())
     return Fabric.from_cables(cabled.select("device", "port", "peer_device", "peer_port").iter_rows(), hosts)
+
+
+def guid_key(text: str) -> str | None:
+    """One spelling of a GUID or LID, or None if it is neither: digits without 0x and leading zeros.
+
+    >>> guid_key("0x0c42a10300dcf8e2") == guid_key("c42a10300dcf8e2"), guid_key("lid 1719"), guid_key("leaf01")
+    (True, 'lid 1719', None)
+    """
+    plain = text.strip().lower()
+    if re.fullmatch(r"lid \d+", plain):
+        return plain
+    match = re.fullmatch(r"(?:0x|[shr]-)([0-9a-f]{1,16})|([0-9a-f]{14,16})", plain)
+    return None if match is None else f"guid {(match[1] or match[2]).lstrip('0') or '0'}"

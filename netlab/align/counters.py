@@ -8,11 +8,12 @@ from zoneinfo import ZoneInfo
 
 import polars as pl
 
+from netlab.align.identities import named_devices
 from netlab.align.port_names import port_key, spelled
 from netlab.config import FileOptions
 from netlab.errors import ConfigError
 from netlab.issues import Issue
-from netlab.schema.counters import COUNTERS
+from netlab.schema.counters import COUNTERS, FABRIC_NODES
 
 __all__ = ["align_counters", "apply_file_options", "options_of"]
 
@@ -28,7 +29,10 @@ def options_of(source: str, files: Mapping[str, FileOptions]) -> FileOptions:
 
 
 def align_counters(
-    counters: pl.DataFrame, files: Mapping[str, FileOptions] | None = None, preferred_ports: pl.DataFrame | None = None
+    counters: pl.DataFrame,
+    files: Mapping[str, FileOptions] | None = None,
+    preferred_ports: pl.DataFrame | None = None,
+    nodes: pl.DataFrame | None = None,
 ) -> tuple[pl.DataFrame, list[Issue]]:
     """The ``counters`` table of a run, from the samples of all files in the order in which they were read.
 
@@ -40,6 +44,8 @@ def align_counters(
         ``[files]`` of netlab.toml: device, timezone and clock_offset_s by path.
     preferred_ports
         ``PORT_FACTS`` or any frame with ``device`` and ``port``: spellings to prefer where one port was given two names.
+    nodes
+        ``FABRIC_NODES``: whose the GUIDs and LIDs are by which some counters name devices.
 
     Returns
     -------
@@ -49,6 +55,8 @@ def align_counters(
     if counters.is_empty():
         return COUNTERS.empty(), []
     frame, issues = apply_file_options(counters, files or {})
+    frame, more = named_devices(frame, FABRIC_NODES.empty() if nodes is None else nodes)
+    issues += more
     frame, more = _one_name_per_port(frame, preferred_ports)
     issues += more
     frame = _one_source_per_series(frame)

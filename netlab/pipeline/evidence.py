@@ -106,7 +106,7 @@ def add_links(frames: Frames, config: Config) -> list[Issue]:
     known = ("counters", "port_facts", "cables")
     if all(_table(frames, name).is_empty() for name in known):
         return []
-    counters, issues = align_counters(_table(frames, "counters"), config.files, frames.get("port_facts"))
+    counters, issues = align_counters(_table(frames, "counters"), config.files, frames.get("port_facts"), frames.get("fabric_nodes"))
     frames["counters"] = counters
     frames["ports"], more = build_ports(frames)
     intervals, doubts = link_intervals(counters, frames["ports"])

@@ -9,7 +9,18 @@ import polars as pl
 
 from netlab.schema.table import Column, Table
 
-__all__ = ["CABLES", "COUNTERS", "COUNTER_TABLES", "LINKS", "LINK_INTERVALS", "PORTS", "PORT_FACTS", "RANK_MAP", "SWITCH_MEMBERS"]
+__all__ = [
+    "CABLES",
+    "COUNTERS",
+    "COUNTER_TABLES",
+    "FABRIC_NODES",
+    "LINKS",
+    "LINK_INTERVALS",
+    "PORTS",
+    "PORT_FACTS",
+    "RANK_MAP",
+    "SWITCH_MEMBERS",
+]
 
 COUNTERS = Table(
     name="counters",
@@ -173,6 +184,20 @@ SWITCH_MEMBERS = Table(
     ),
 )
 
+FABRIC_NODES = Table(
+    name="fabric_nodes",
+    doc="Whose a GUID or LID is (ibnetdiscover, ibdiagnet): counters that name devices by them are joined to names here.",
+    key=("key", "number"),
+    unique=False,
+    columns=(
+        Column("key", pl.String, "`guid <hex digits>` or `lid <number>`."),
+        Column("number", pl.String, "Number of the port that the GUID of a host's node is asked with; empty if any."),
+        Column("device", pl.String, "Switch or host."),
+        Column("port", pl.String, "Port of a host; null for a switch, whose ports keep their numbers.", nullable=True),
+        Column("source", pl.String, "File.", refers_to="sources.path"),
+    ),
+)
+
 LINKS = Table(
     name="links",
     doc="Measures of each (port, direction) over the run's window.",
@@ -228,4 +253,4 @@ LINKS = Table(
     ),
 )
 
-COUNTER_TABLES = (COUNTERS, LINK_INTERVALS, PORTS, LINKS, PORT_FACTS, CABLES, RANK_MAP, SWITCH_MEMBERS)
+COUNTER_TABLES = (COUNTERS, LINK_INTERVALS, PORTS, LINKS, PORT_FACTS, CABLES, RANK_MAP, SWITCH_MEMBERS, FABRIC_NODES)

@@ -11,13 +11,18 @@ from netlab.readers.counters.gathering import Gathered, GatheringReader
 from netlab.readers.counters.meaning import Meaning, NameTable
 from netlab.readers.counters.names import INFINIBAND
 from netlab.readers.counters.names.infiniband import VARIABLE_MAP
+from netlab.readers.ib_names import host_port, is_switch, switch_name
+from netlab.topology import guid_key
 
 __all__ = ["VARIABLE_MAP", "IbDiagnet", "IbQueryErrors", "IbSwInfo", "PerfQuery"]
 
 _BLOCK = re.compile(r"#\s*(?:Port (?:extended )?counters|PortRcvErrorDetails counters|[\w ]+ counters): Lid (\d+) port (\d+)")
 _DOTTED = re.compile(r"(\w+):\.{2,}(\S+)")
 _ERRORS = re.compile(r'Errors for (0x[0-9a-fA-F]+) "([^"]*)"')
+#: Signalling rate of all lanes to data rate, Gbit/s: 8b/10b up to QDR, 64b/66b for FDR10 to EDR, RS-FEC on top from HDR on.
+_DATA_RATES = {10.0: 8.0, 20.0: 16.0, 40.0: 32.0, 41.25: 40.0, 56.25: 56.0, 103.125: 100.0, 212.5: 200.0, 425.0: 400.0, 850.0: 800.0}
 _GUID_PORT = re.compile(r"\s*GUID (0x[0-9a-fA-F]+) port (\w+):(.*)")
+_LINK_INFO = re.compile(r"\s*Link info:\s+(?:\d+\s+)?(\d+)\[[^\]]*\]\s+==\(\s*(\d+)X\s+([\d.]+) Gbps Active")
 _ITEM = re.compile(r"\[(\w+) == (\d+)")
 
 
@@ -59,21 +64,31 @@ class IbQueryErrors(GatheringReader):
 
     def gather(self, found: Gathered) -> None:
         """Counters of single ports; the sums that switches print as port ALL would count twice."""
-        node = None
+        node = ("", "")
         for line in text_of(found.path).splitlines():
             errors, item = _ERRORS.match(line), _GUID_PORT.fullmatch(line)
             if errors:
-                node = _node(errors[2]) or errors[1]
+                node = (errors[1], errors[2])
             elif item and item[2] != "ALL":
+                device, port = _place(node[1], item[1], item[2]) if guid_key(node[0]) == guid_key(item[1]) else (item[1], item[2])
                 for name, value in _ITEM.findall(item[3]):
-                    found.add(item[2], name, value, device=node or item[1])
+                    found.add(port, name, value, device=device)
+            elif link := _LINK_INFO.match(line):
+                found.fact(_place(node[1], node[0], link[1])[1], device=_place(node[1], node[0], link[1])[0], speed_gbps=_lanes(link))
 
 
-def _node(description: str) -> str | None:
-    """The name in a node description: ``MF0;leaf01:MQM9700/U1`` is leaf01, ``server01 mlx5_0`` is server01."""
-    text = description.strip()
-    switch = re.fullmatch(r"MF0;([^:]+):.*", text)
-    return (switch[1] if switch else text.split()[0]) if text else None
+def _place(description: str, guid: str, port: str, node_type: str = "") -> tuple[str, str]:
+    """Device and port of a node: a host's port carries the name of its NIC, or several NICs of a host would be one."""
+    switch = {"1": False, "CA": False, "2": True, "SW": True}.get(node_type, is_switch(description))
+    if switch is False:
+        return host_port(description, guid, port)
+    return switch_name(description, guid), port
+
+
+def _lanes(link: re.Match[str]) -> float:
+    """Gbit/s of data of ``4X 25.78125 Gbps``."""
+    rate = float(link[2]) * float(link[3])
+    return _DATA_RATES[min(_DATA_RATES, key=lambda known: abs(known - rate))]
 
 
 class IbDiagnet(GatheringReader):
@@ -90,7 +105,7 @@ class IbDiagnet(GatheringReader):
     def gather(self, found: Gathered) -> None:
         """PM_INFO and cable temperatures, with the names of NODES."""
         sections = _sections(text_of(found.path))
-        names = {_key(row, "nodeguid"): _node(_key(row, "nodedesc").strip('"')) for row in sections.get("NODES", [])}
+        names = {_key(row, "nodeguid"): (_key(row, "nodedesc").strip('"'), _key(row, "nodetype")) for row in sections.get("NODES", [])}
         for row in sections.get("PM_INFO", []):
             device, port = _owner(row, names)
             for name, value in row.items():
@@ -107,9 +122,11 @@ def _key(row: dict[str, str], name: str) -> str:
     return next((value for header, value in row.items() if header.lower() == name), "")
 
 
-def _owner(row: dict[str, str], names: dict[str, str | None]) -> tuple[str, str]:
+def _owner(row: dict[str, str], names: dict[str, tuple[str, str]]) -> tuple[str, str]:
     guid = _key(row, "nodeguid")
-    return names.get(guid) or guid, _key(row, "portnumber") or _key(row, "portnum")
+    description, kind = names.get(guid, ("", ""))
+    port = _key(row, "portnumber") or _key(row, "portnum")
+    return _place(description, guid, port, kind) if description else (guid, port)
 
 
 def _sections(text: str) -> dict[str, list[dict[str, str]]]:

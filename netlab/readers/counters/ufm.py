@@ -8,7 +8,6 @@ nobody could check that, so check both ends of a cable).
 from __future__ import annotations
 
 import csv
-import re
 from pathlib import Path
 
 from netlab.readers.counters.files import decoded_json, text_of
@@ -16,6 +15,7 @@ from netlab.readers.counters.gathering import Gathered, GatheringReader
 from netlab.readers.counters.meaning import Meaning, NameTable, both
 from netlab.readers.counters.names import INFINIBAND
 from netlab.readers.counters.texts import parse_instant
+from netlab.readers.ib_names import host_port, is_switch, switch_name
 
 __all__ = ["VARIABLE_MAP", "UfmCsv", "UfmMessages"]
 
@@ -49,8 +49,11 @@ _LABELS = frozenset(
 
 
 def _owner(row: dict[str, str]) -> tuple[str, str]:
-    described = re.sub(r"^MF0;([^:]+):.*", r"\1", row.get("node_description") or row.get("node_desc") or "").split()
-    return described[0] if described else row.get("node_guid") or row.get("source_id", ""), row.get("port_num", "")
+    """Device and port: by the node's description where it has one, else by its GUID (joined to names where cables give them)."""
+    description, guid, port = row.get("node_description") or row.get("node_desc") or "", row.get("node_guid", ""), row.get("port_num", "")
+    if not description:
+        return guid or row.get("source_id", ""), port
+    return host_port(description, guid, port) if is_switch(description) is False else (switch_name(description, guid), port)
 
 
 class UfmMessages(GatheringReader):

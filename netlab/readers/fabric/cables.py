@@ -11,7 +11,8 @@ from netlab.errors import ParseError
 from netlab.issues import Issue
 from netlab.readers.base import Parsed, Sink
 from netlab.readers.streams import read_all
-from netlab.schema.counters import CABLES
+from netlab.schema.counters import CABLES, FABRIC_NODES
+from netlab.topology import guid_key
 
 __all__ = ["CableReader", "Cables", "text_of"]
 
@@ -32,6 +33,13 @@ class Cables:
     rows: dict[tuple[tuple[str, str], tuple[str, str]], dict[str, object]] = field(default_factory=dict)
     issues: list[Issue] = field(default_factory=list)
     unparsed: int = 0
+    nodes: dict[tuple[str, str], tuple[str, str | None]] = field(default_factory=dict)
+
+    def node(self, identity: str, device: str, port: str | None = None, number: str = "") -> None:
+        """A GUID or LID and whose it is; of a host also the port, for the port number ``number`` (any if empty)."""
+        key = guid_key(identity)
+        if key is not None:
+            self.nodes.setdefault((key, number), (device, port))
 
     def add(self, a: tuple[str, str], b: tuple[str, str], **values: object) -> None:
         """A cable between two (device, port) ends; ``a_kind`` and ``b_kind`` say host or switch."""
@@ -80,6 +88,9 @@ class CableReader:
         present = {name for row in cables.rows.values() for name in row}
         frame = pl.DataFrame(list(cables.rows.values()), schema={name: types[name] for name in types if name in present})
         sink.write("cables", CABLES.conform(frame, declared=False, source=source))
+        named = [(*key, *value) for key, value in sorted(cables.nodes.items())]
+        nodes = pl.DataFrame(named, schema=dict.fromkeys(("key", "number", "device", "port"), pl.String), orient="row")
+        sink.write("fabric_nodes", FABRIC_NODES.conform(nodes, source=source))
         message = f"UNREADABLE_LINE: {cables.unparsed} lines could not be read" if cables.unparsed else None
         return Parsed(
             reader=self.name,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from netlab.readers.fabric.cables import CableReader, Cables, text_of
+from netlab.readers.ib_names import host_port, switch_name
 
 __all__ = ["VARIABLE_MAP", "IbNetDiscover", "IbNetDiscoverPairs"]
 
@@ -31,27 +32,27 @@ _END = r"(CA|SW)\s+(\d+)\s+(\d+)\s+(0x[0-9a-fA-F]+)\s+"
 _PAIR = re.compile(rf"{_END}(\d+x) (\S+)\s+-\s+{_END}\(\s*'([^']*)'\s+-\s+'([^']*)'\s*\)")
 
 
+_SWITCH_LID = re.compile(r"port 0 lid (\d+)")
+_PORT_IDS = re.compile(r'\[(\d+)\](?:\(([0-9a-fA-F]+)\))?\s*"[SHR]-[0-9a-fA-F]+"\[(\d+)\](?:\(([0-9a-fA-F]+)\))?')
+#: A host's own LID stands before ``lmc``, that of the far end behind its name.
+_LIDS = re.compile(r'# lid (\d+) lmc|" lid (\d+)')
+_NO_LID = ("0", "65535")
+
+
+def _host_ids(cables: Cables, ids: tuple[str | None, str | None, str | None], number: str, end: tuple[str, str]) -> None:
+    """Node GUID (with the port's number), port GUID and LID of a host's port."""
+    node, port, lid = ids
+    if node:
+        cables.node(node, end[0], end[1], number)
+    if port:
+        cables.node(port, end[0], end[1])
+    if lid and lid not in _NO_LID:
+        cables.node(f"lid {lid}", end[0], end[1])
+
+
 def _speed(width: str, name: str) -> float | None:
     rate = VARIABLE_MAP.get(name)
     return None if rate is None else rate * int(width) / 4
-
-
-def _switch(description: str, key: str) -> str:
-    """``MF0;sw0001:MQM8700/U1`` is sw0001; leaves and spines of a director share the name and differ by the part behind the slash."""
-    match = re.fullmatch(r"MF0;([^:]+):([^/]*)(?:/(.*))?", description.strip())
-    if match is None:
-        return description.strip() or key
-    part = (match[3] or "").removesuffix("/U1")
-    return match[1] if part in ("", "U1") else f"{match[1]}/{part}"
-
-
-def _host(description: str, key: str, port: str) -> tuple[str, str]:
-    """Host and NIC of a node description ``<host> <nic>``; a factory name names nobody, so the GUID stands for the host."""
-    host, _, nic = description.strip().partition(" ")
-    if not host or "Mellanox" in description or "ConnectX" in description:
-        return key, f"HCA/{port}"
-    named = nic.strip() or "HCA"
-    return host, f"{named}/{port}" if named.startswith(("mlx", "HCA")) else named
 
 
 class IbNetDiscover(CableReader):
@@ -72,6 +73,11 @@ class IbNetDiscover(CableReader):
             head = _NODE.match(line)
             if head:
                 node = (head[1], head[3], head[4])
+                lid = _SWITCH_LID.search(line)
+                if node[1].startswith("S-"):
+                    cables.node(node[1], switch_name(node[2], node[1]))
+                    if lid:
+                        cables.node(f"lid {lid[1]}", switch_name(node[2], node[1]))
             elif line.startswith("[") and node is not None:
                 link = _LINK.match(line)
                 if link is None:
@@ -82,12 +88,17 @@ class IbNetDiscover(CableReader):
                 a, a_kind = self._end(node[1], node[2], link[1])
                 b, b_kind = self._end(link[2], peer_name if link[2].startswith("S-") else link[4], link[3])
                 cables.add(a, b, speed_gbps=_speed(width, rate) if width else None, a_kind=a_kind, b_kind=b_kind)
+                own, far = _PORT_IDS.match(line), _LIDS.search(line)
+                if not node[1].startswith("S-"):
+                    _host_ids(cables, (node[1], own[2] if own else None, far[1] if far else None), link[1], a)
+                elif link[2].startswith("H-"):
+                    _host_ids(cables, (link[2], own[4] if own else None, far[1] or far[2] if far else None), link[3], b)
 
     @staticmethod
     def _end(key: str, description: str, port: str) -> tuple[tuple[str, str], str]:
         if key.startswith("S-"):
-            return (_switch(description, key), port), "switch"
-        return _host(description, key, port), "host"
+            return (switch_name(description, key), port), "switch"
+        return host_port(description, key, port), "host"
 
 
 class IbNetDiscoverPairs(CableReader):
@@ -104,6 +115,12 @@ class IbNetDiscoverPairs(CableReader):
         for match in self._pairs(text_of(cables.path)):
             ends = [self._end(match[1], match[4], match[11], match[3]), self._end(match[7], match[10], match[12], match[9])]
             speed = _speed(match[5].removesuffix("x"), match[6])
+            for (end, kind), lid, guid, number in zip(ends, (match[2], match[8]), (match[4], match[10]), (match[3], match[9]), strict=True):
+                if kind == "switch":
+                    cables.node(f"lid {lid}", end[0])
+                    cables.node(guid, end[0])
+                else:
+                    _host_ids(cables, (guid, None, lid), number, end)
             cables.add(ends[0][0], ends[1][0], speed_gbps=speed, a_kind=ends[0][1], b_kind=ends[1][1])
 
     @staticmethod
@@ -113,5 +130,5 @@ class IbNetDiscoverPairs(CableReader):
     @staticmethod
     def _end(kind: str, guid: str, description: str, port: str) -> tuple[tuple[str, str], str]:
         if kind == "SW":
-            return (_switch(description, guid), port), "switch"
-        return _host(description, guid, port), "host"
+            return (switch_name(description, guid), port), "switch"
+        return host_port(description, guid, port), "host"
