@@ -2,18 +2,8 @@
 
 from netlab.whatif.answers import Answer, Baseline, WhatIf
 from netlab.whatif.predict import Rates, what_if
-from netlab.whatif.scenarios import (
-    Accumulation,
-    Compression,
-    Compute,
-    Overlap,
-    Scenario,
-    Straggler,
-    Topology,
-    default_scenarios,
-    load_scenarios,
-    parse_scenarios,
-)
+from netlab.whatif.scenario_files import load_scenarios, parse_scenarios
+from netlab.whatif.scenarios import Accumulation, Compression, Compute, Overlap, Scenario, Straggler, Topology, default_scenarios
 
 __all__ = [
     "Accumulation",

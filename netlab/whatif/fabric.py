@@ -13,8 +13,8 @@ from netlab.attribute.bandwidth import bus_factor
 
 __all__ = ["algorithm_factor", "collective_ms", "crossing_edges", "latency_rounds", "ring_gbps"]
 
-#: Efficiency of NCCL's double tree and of NVLS against their link (src/graph/tuning.cc, v2.30): 0.92, and 0.85 on Hopper.
-_TREE_EFFICIENCY, _NVLS_EFFICIENCY = 0.92, 0.85
+#: Efficiency of NCCL's double tree, of NVLS (on Hopper) and of PAT against their link (src/graph/tuning.cc, v2.30).
+_TREE_EFFICIENCY, _NVLS_EFFICIENCY, _PAT_EFFICIENCY = 0.92, 0.85, 0.75
 
 
 def crossing_edges(order: Sequence[int], place_of: Mapping[int, int]) -> Counter[int]:
@@ -62,11 +62,12 @@ def collective_ms(op: str, size_bytes: float, members: int, gb_per_s: float, lat
 def algorithm_factor(
     algorithm: str, members: int, hosts: int, *, intra_gbps: float | None = None, inter_gbps: float | None = None
 ) -> float | None:
-    """Byte time of an all-reduce by an algorithm over that of a ring; None where the rates that it needs are not known.
+    """Byte time of an all-reduce (PAT: of an all-gather or reduce-scatter) by an algorithm over that of a ring; None where it does not fit.
 
     ring: 2 (n - 1) / n. tree: every rank sends and receives the message twice at 0.92 of the link. sharp: the switch adds, every rank sends
     it once: at most 2x. nvls: the same inside the NVLink domain, at 0.85 of the link. hierarchical: reduce-scatter in the node, all-reduce
-    of the shards between nodes, all-gather in the node, one after the other.
+    of the shards between nodes, all-gather in the node, one after the other; None where both rates are not known. pat: the bytes of a ring
+    at 0.75 of the link, in log2(n) rounds, for one GPU per host.
 
     >>> algorithm_factor("sharp", 8, 8)
     0.5714285714285714
@@ -80,6 +81,8 @@ def algorithm_factor(
         return 2 / _TREE_EFFICIENCY / ring
     if algorithm == "sharp":
         return 1 / ring
+    if algorithm == "pat":
+        return 1 / _PAT_EFFICIENCY if members == hosts else None
     if algorithm == "nvls":
         return 1 / _NVLS_EFFICIENCY / ring if hosts == 1 else None
     per_host = members / hosts
@@ -91,7 +94,7 @@ def algorithm_factor(
 
 
 def latency_rounds(algorithm: str, members: int, hosts: int) -> float:
-    """Network steps of an all-reduce in a row: the latency part grows with them.
+    """Network steps of an all-reduce in a row (twice those of an all-gather or reduce-scatter): the latency part grows with them.
 
     >>> latency_rounds("ring", 8, 8), latency_rounds("tree", 8, 8), latency_rounds("sharp", 8, 8)
     (14.0, 6.0, 2.0)
@@ -100,6 +103,8 @@ def latency_rounds(algorithm: str, members: int, hosts: int) -> float:
         return 2 * max(1.0, math.log2(max(2, hosts)) + (members / hosts - 1))
     if algorithm in ("sharp", "nvls"):
         return 2.0
+    if algorithm == "pat":
+        return 2.0 * math.ceil(math.log2(members))
     if algorithm == "hierarchical":
         return 2.0 * (max(2, hosts) - 1) + 2 * (members / hosts - 1)
     return 2.0 * (members - 1)

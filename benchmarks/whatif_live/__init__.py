@@ -1,0 +1,1 @@
+"""The what-if answers against a network that anyone with root can build: namespaces, veth cables, token buckets, DDP over Gloo."""
