@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from netlab.attribute.link_issues import interval_issues
 from netlab.attribute.link_resets import Resets, resets_of
-from netlab.attribute.link_samples import LINE_RATE_MARGIN, Samples, distinct_instants, stale_rows
+from netlab.attribute.link_samples import Samples, distinct_instants, stale_rows, stamp_slack
 from netlab.attribute.link_scale import scale_issues
 from netlab.issues import Issue
 from netlab.schema.counters import LINK_INTERVALS
@@ -48,7 +48,8 @@ def link_intervals(counters: pl.DataFrame, ports: pl.DataFrame) -> tuple[pl.Data
     the line can carry), over an ambiguous wrap of a 32-bit counter, at the end of a counter that sticks, and beside samples of one instant
     that differ. Over a hole (more than 3 usual polls) it is kept and flagged ``gap``.
 
-    A 32-bit octet counter wraps in 34 s at 1 Gbit/s: a fall is a wrap only if the implied rate is at most 1.05 times the speed and the poll
+    A 32-bit octet counter wraps in 34 s at 1 Gbit/s: a fall is a wrap only if the line can carry the implied bytes in the interval and the
+    error of its length (a second, where stamps are whole seconds; else 0.1 s, or 10 ms by a device's own clock), and the poll is
     shorter than half the wrap time (RFC 2863, 3.1.6 recommends 64-bit counters above 20 Mbit/s for that reason); where it may have wrapped
     unseen, also growth is unknown.
     """
@@ -111,10 +112,10 @@ def _samples(rows: pl.DataFrame, speeds: pl.DataFrame) -> Samples:
     series = np.cumsum(first) - 1
     is_bytes = ((joined["metric"] == "bytes") & joined["whole"]).to_numpy()[series]
     speed = joined["speed_gbps"].fill_null(float("nan")).to_numpy()[series]
-    grid = (rows["ts_source"] == "query_grid").fill_null(False).to_numpy()
-    return Samples(
-        rows["ts_ns"].to_numpy(), rows["value_int"].to_numpy(), first, is_bytes, grid, _codes(rows["device"]), _codes(rows["port"]), speed
-    )
+    grid, own_clock = ((rows["ts_source"] == name).fill_null(False).to_numpy() for name in ("query_grid", "device"))
+    ts_ns, device = rows["ts_ns"].to_numpy(), _codes(rows["device"])
+    slack = stamp_slack(ts_ns, device, own_clock)
+    return Samples(ts_ns, rows["value_int"].to_numpy(), first, is_bytes, grid, device, _codes(rows["port"]), speed, slack)
 
 
 def _intervals(rows: pl.DataFrame, speeds: pl.DataFrame, resets: Resets) -> pl.DataFrame | None:
@@ -122,10 +123,11 @@ def _intervals(rows: pl.DataFrame, speeds: pl.DataFrame, resets: Resets) -> pl.D
     keep, repeats, differs = distinct_instants(samples)
     kept = samples if keep.all() else samples.take(keep)
     stale = stale_rows(kept)
-    dropped = np.cumsum(stale)[~stale]
+    dropped = np.cumsum(stale, dtype=np.int64)[~stale]
     numbers = np.flatnonzero(keep)[~stale]
     repeats, differs = repeats[~stale], differs[~stale]
     final = kept.take(~stale) if stale.any() else kept
+    _grid_slack(final, dropped)
     end = np.flatnonzero(~final.first)
     if not len(end):
         return None
@@ -150,6 +152,7 @@ def _differences(at_end: pl.DataFrame, samples: Samples, start: Ints, end: Ints,
     """Growth of each interval and whether it is known; sets the bits of wraps, resets and saturation."""
     old, new = samples.value[start], samples.value[end]
     dt = samples.ts_ns[end] - samples.ts_ns[start]
+    slack = samples.slack_ns[end]
     speed, is_bytes = samples.speed_gbps[end], samples.is_bytes[end]
     delta = (new - old).view(np.int64)
     known = (new >= old) & (delta >= 0)
@@ -165,7 +168,7 @@ def _differences(at_end: pl.DataFrame, samples: Samples, start: Ints, end: Ints,
         largest = (span - scale).view(np.uint64)
         stuck = sticks & ((new == largest) | (old == largest))
         wraps = narrow & (overflow == "wrap").fill_null(False).to_numpy()
-        wrapped, ambiguous = _wraps(old, new, span, dt, speed, is_bytes, fell & wraps, wraps)
+        wrapped, ambiguous = _wraps(old, new, span, (dt, slack), speed, is_bytes, fell & wraps, wraps)
         delta = np.where(wrapped, delta + span, delta)
         known = (known | wrapped) & ~ambiguous & ~stuck
         fell = fell & ~wrapped & ~ambiguous
@@ -177,13 +180,21 @@ def _differences(at_end: pl.DataFrame, samples: Samples, start: Ints, end: Ints,
 
 
 def _wraps(
-    old: NDArray[np.uint64], new: NDArray[np.uint64], span: Ints, dt: Ints, speed: Floats, is_bytes: Bools, fell: Bools, wraps: Bools
+    old: NDArray[np.uint64],
+    new: NDArray[np.uint64],
+    span: Ints,
+    time: tuple[Ints, Floats],
+    speed: Floats,
+    is_bytes: Bools,
+    fell: Bools,
+    wraps: Bools,
 ) -> tuple[Bools, Bools]:
     """Falls of narrow counters that are surely one wrap, and intervals of which nobody can tell."""
     growth = (new.view(np.int64) - old.view(np.int64) + np.where(fell, span, 0)).astype(np.float64)
     known_speed = ~np.isnan(speed)
     per_ns = np.where(is_bytes, speed / 8, speed / _PACKET_BITS)
-    most = LINE_RATE_MARGIN * per_ns * dt
+    dt, slack = time
+    most = per_ns * (dt + slack)
     # Errors and packets come nowhere near the rate that would wrap them; a fall from the lower half is then a reset.
     near_end = is_bytes | (old.view(np.int64) > span // 2)
     with np.errstate(invalid="ignore"):
@@ -194,18 +205,39 @@ def _wraps(
     return wrapped, (possible & ~wrapped) | (again & ~fell)
 
 
+def _grid_slack(samples: Samples, dropped: Ints) -> None:
+    """On a grid finer than the scrapes a new value shows up to one step late: merged repeats show how long a step is."""
+    merged = np.zeros(len(dropped), np.int64)
+    merged[1:] = dropped[1:] - dropped[:-1]
+    rows = np.flatnonzero(samples.on_grid & ~samples.first & (merged > 0))
+    steps = (samples.ts_ns[rows] - samples.ts_ns[rows - 1]) / (merged[rows] + 1)
+    samples.slack_ns[rows] = np.maximum(samples.slack_ns[rows], steps)
+
+
 def _too_fast(samples: Samples, end: Ints, t0: Ints, t1: Ints, delta: Ints, known: Bools, mask: Ints) -> None:
-    """More bytes than the line can carry: a reset that ended above the old value; if most of a series is so, its speed or unit is wrong."""
-    speed = samples.speed_gbps[end]
+    """More bytes than the line can carry: a reset that ended above the old value; if most of a series is so, its speed or unit is wrong.
+
+    A single interval may be longer than its stamps say, a whole series hardly: also too many bytes in all of it show a wrong unit.
+    """
+    speed, dt = samples.speed_gbps[end], t1 - t0
     with np.errstate(invalid="ignore"):
-        fast = known & samples.is_bytes[end] & (delta * 8.0 > LINE_RATE_MARGIN * speed * (t1 - t0))
-    if not fast.any():
+        over = known & samples.is_bytes[end] & (delta * 8.0 > speed * dt)
+        fast = over & (delta * 8.0 > speed * (dt + samples.slack_ns[end]))
+    if not over.any():
         return
     series = np.cumsum(samples.first)[end]
+    counted = known & samples.is_bytes[end] & ~fast
     share = np.bincount(series, fast) / np.maximum(np.bincount(series), 1)
-    wrong = fast & (share[series] >= 0.5)
-    mask |= np.where(wrong, _BIT["above_line_rate"], 0) | np.where(fast & ~wrong, _BIT["reset"], 0)
-    known &= ~fast | wrong
+    bits, spans = np.bincount(series, np.where(counted, delta * 8.0, 0.0)), np.bincount(series, np.where(counted, dt, 0))
+    slack = np.zeros(len(share))
+    slack[series] = samples.slack_ns[end]
+    full = np.zeros(len(share))
+    full[series] = speed
+    with np.errstate(invalid="ignore"):
+        wrong = (share >= 0.5) | (bits > full * (spans + slack))
+    beyond = over & wrong[series]
+    mask |= np.where(beyond, _BIT["above_line_rate"], 0) | np.where(fast & ~beyond, _BIT["reset"], 0)
+    known &= ~fast | beyond
 
 
 def _mark_gaps(at_end: pl.DataFrame, dt: Ints, mask: Ints) -> None:
@@ -224,7 +256,8 @@ def _table(at_end: pl.DataFrame, speed: Floats, is_bytes: Bools, t0: Ints, t1: I
     texts = pl.Series([",".join(name for name in FLAGS if bits & _BIT[name]) for bits in distinct.tolist()], dtype=pl.Categorical)
     grown = delta.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
-        used = grown * 8 / (dt * speed)
+        # What the line carries in an interval that was longer than its stamps is full use, not more.
+        used = np.minimum(grown * 8 / (dt * speed), 1.0)
     valid = known & is_bytes & ~np.isnan(speed) & (speed > 0) & ((mask & _BIT["above_line_rate"]) == 0)
     whether, usable = pl.Series(known), pl.Series(valid)
     columns = {

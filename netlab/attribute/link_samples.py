@@ -8,14 +8,18 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-__all__ = ["Samples", "distinct_instants", "stale_rows"]
+from netlab.units import NS_PER_S
+
+__all__ = ["Samples", "distinct_instants", "stale_rows", "stamp_slack"]
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 #: A repeat that is followed by at least this multiple of the usual rate per missed poll was no idle interval.
 _CATCH_UP = 0.5
-#: More than line rate is impossible; the margin covers jitter of the time stamps.
-LINE_RATE_MARGIN = 1.05
+#: A stamp in whole seconds is off by up to half a second at either end of an interval; finer ones are good to a millisecond.
+_WHOLE_S_NS, _FINE_NS = NS_PER_S, 1_000_000
+#: The value is read after (a collector) or refreshed before (a device: 10 ms is the ``lifespan`` of mlx5's hw_counters) its stamp.
+_LAG_NS, _DEVICE_LAG_NS = 100_000_000, 10_000_000
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,8 @@ class Samples:
     device: Ints
     port: Ints
     speed_gbps: NDArray[np.float64]
+    #: By how much an interval that ends in the row may be longer than its stamps say.
+    slack_ns: NDArray[np.float64]
 
     def take(self, rows: Bools) -> Samples:
         """Some of the rows; the first kept row of a series becomes its first."""
@@ -45,7 +51,20 @@ class Samples:
             self.device[rows],
             self.port[rows],
             self.speed_gbps[rows],
+            self.slack_ns[rows],
         )
+
+
+def stamp_slack(ts_ns: Ints, device: Ints, own_clock: Bools) -> NDArray[np.float64]:
+    """Error of the length of an interval, by row: how coarse the stamps of the row's device are, and how far reading and stamp lie apart.
+
+    More than line rate is impossible, but a burst may seem so if the true interval was longer: up to this much. ``own_clock`` marks stamps
+    that the device made itself.
+    """
+    starts = np.flatnonzero(np.append(True, device[1:] != device[:-1]))
+    whole = np.logical_and.reduceat(ts_ns % NS_PER_S == 0, starts)
+    coarse = np.repeat(np.where(whole, _WHOLE_S_NS, _FINE_NS), np.diff(np.append(starts, len(device))))
+    return coarse + np.where(own_clock, float(_DEVICE_LAG_NS), float(_LAG_NS))
 
 
 def distinct_instants(samples: Samples) -> tuple[Bools, Bools, Bools]:
@@ -82,8 +101,9 @@ def stale_rows(samples: Samples) -> Bools:
     delta[1:] = np.where(grown[1:], (samples.value[1:] - samples.value[:-1]).astype(np.float64), 0.0)
     unit = np.where(samples.on_grid, samples.port, -1)
     rows = np.flatnonzero(samples.is_bytes & ~samples.first)
-    bits_per_ns = np.zeros(count)
-    bits_per_ns[1:] = delta[1:] * 8 / np.maximum(samples.ts_ns[1:] - samples.ts_ns[:-1], 1)
+    lengths = np.ones(count)
+    lengths[1:] = np.maximum(samples.ts_ns[1:] - samples.ts_ns[:-1], 1)
+    bits_per_ns = delta * 8 / lengths
     frame = pl.DataFrame(
         {
             "device": samples.device[rows],
@@ -91,7 +111,7 @@ def stale_rows(samples: Samples) -> Bools:
             "ts_ns": samples.ts_ns[rows],
             "repeat": repeat[rows],
             "rate": bits_per_ns[rows],
-            "impossible": bits_per_ns[rows] > LINE_RATE_MARGIN * samples.speed_gbps[rows],
+            "impossible": bits_per_ns[rows] > (1 + samples.slack_ns[rows] / lengths[rows]) * samples.speed_gbps[rows],
             "grid": samples.on_grid[rows],
         }
     )

@@ -190,7 +190,7 @@ def _utilisation(sums: pl.DataFrame, ports: pl.DataFrame, window_ns: int) -> pl.
         *_PORT,
         pl.when(pl.col("any")).then(pl.col("part").round()).cast(pl.Int64).alias("bytes"),
         (pl.col("known_ns") / window_ns).clip(0, 1).alias("coverage"),
-        pl.when(pl.col("good_ns") > 0).then(mean).alias("utilization_mean"),
+        pl.when(pl.col("good_ns") > 0).then(mean.clip(upper_bound=1)).alias("utilization_mean"),
         pl.col("peak").alias("utilization_peak"),
         (pl.col("resolution_ns") / 1e6).alias("resolution_ms"),
     )
