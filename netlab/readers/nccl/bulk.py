@@ -1,135 +1,293 @@
-"""A piece of a large log into a collector: calls as columns, equal records once, everything else line by line."""
+"""Pieces of a large log into a collector: what makes up such a log as columns, equal messages once, everything else line by line."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
+from netlab.readers.nccl import compiled_messages as fields
 from netlab.readers.nccl import scan
-from netlab.readers.nccl.records import Record
+from netlab.readers.nccl.piece import Piece
+from netlab.readers.nccl.records import prefix_rank, timestamp_ns
+from netlab.readers.nccl.rings import CUT_LENGTH
+from netlab.readers.nccl.state import InitLine
 
 if TYPE_CHECKING:
-    from netlab.readers.nccl.collect import LogCollector
+    from netlab.readers.nccl.collect import LogCollector, Understood
 
-__all__ = ["feed_large"]
+__all__ = ["Bulk"]
 
+Ints = NDArray[np.int64]
 
-def feed_large(collector: LogCollector, data: bytes) -> bool:
-    """Same result as ``collector.feed``, many times as fast. False, and nothing done, where a line goes on in the next one."""
-    found = scan.scan_lines(data)
-    kinds = found.kind
-    if (kinds == scan.PARTIAL).any():
-        return False
-    first = collector.lines
-    vias, via_lines = _known_paths(collector, data, found)
-    collector.foreign += int((kinds == scan.FOREIGN).sum())
-    call_lines = np.flatnonzero(kinds == scan.CALL)
-    # Behind a barrier an address may mean another communicator, so what is in front of it is taken first.
-    borders = [*np.flatnonzero(kinds == scan.BARRIER).tolist(), len(kinds)]
-    begin = done = 0
-    for border in borders:
-        _records(collector, data, found, first, begin, border)
-        until = int(np.searchsorted(call_lines, border))
-        _calls(collector, data, found.calls[done:until], call_lines[done:until] + first + 1)
-        begin, done = border, until
-    _connections(collector, data, found, vias, via_lines, first)
-    collector.lines = first + len(kinds)
-    return True
+_WHAT = ("Init START", "Init COMPLETE", "Destroy COMPLETE", "Abort COMPLETE")
+#: Fates of messages: only counted, handled once per process, handled each time, of no known form, torn.
+_COUNTED, _ONCE, _EACH, _UNKNOWN, _TORN = range(5)
+_MOST_MESSAGES = 1 << 20
 
 
-def _known_paths(collector: LogCollector, data: bytes, found: scan.Scan) -> tuple[scan.Int64s, scan.Int64s]:
-    """Connections whose transport is of a known form, with its number in place of its hash; the others become ordinary lines."""
-    lines = np.flatnonzero(found.kind == scan.VIA)
-    if not len(lines):
-        return found.vias, lines
-    _, at, place = np.unique(found.vias[:, scan.PATH_HASH], return_index=True, return_inverse=True)
-    texts = [data[found.vias[row, scan.PATH_START] : found.end[lines[row]]].rstrip() for row in at]
-    numbers = np.array([collector.connections.path(text.decode("utf-8", "replace")) for text in texts], dtype=np.int64)[place.reshape(-1)]
-    found.kind[lines[numbers < 0]] = scan.PLAIN
-    vias = found.vias.copy()
-    vias[:, scan.PATH_HASH] = numbers
-    return vias[numbers >= 0], lines[numbers >= 0]
+_number = cast("Callable[[Ints, Ints, Ints, int, Ints], int]", scan.number_hashes)
 
 
-def _connections(collector: LogCollector, data: bytes, found: scan.Scan, vias: scan.Int64s, lines: scan.Int64s, first: int) -> None:
-    """``via`` lines as columns. To which communicator each belongs is settled at the end of the file."""
-    if not len(lines):
-        return
-    parts = found.parts[lines]
-    _, at, place = np.unique(vias[:, scan.VIA_HOST_HASH] * 1_000_003 + parts[:, 2], return_index=True, return_inverse=True)
-    numbers = np.empty(len(at), np.int64)
-    for number in np.argsort(at):
-        row = parts[at[number]]
-        process = collector.state.process(data[row[0] : row[1]].decode().split(".")[0], int(row[2]))
-        numbers[number] = collector.connections.process(process)
-    columns = (scan.VIA_CHANNEL, scan.VIA_NUMBER, scan.VIA_SRC, scan.VIA_DST, scan.VIA_SIDE, scan.PATH_HASH)
-    collector.connections.add_columns(
-        (numbers[place.reshape(-1)], parts[:, 3], lines + first + 1, *(vias[:, column] for column in columns))
-    )
-    collector.records += len(lines)
+class _Numbers:
+    """Hashes to numbers by first appearance, kept between pieces."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._keys, self._numbers = np.zeros(1 << 12, np.int64), np.zeros(1 << 12, np.int64)
+
+    def of(self, hashes: Ints) -> tuple[Ints, Ints]:
+        """Number of each hash, and the places where a new one appears first."""
+        while 2 * (self.count + len(hashes)) > len(self._keys):
+            old_keys, old_numbers = self._keys, self._numbers
+            self._keys, self._numbers = np.zeros(2 * len(old_keys), np.int64), np.zeros(2 * len(old_keys), np.int64)
+            held = np.flatnonzero(old_keys)
+            order = held[np.argsort(old_numbers[held])]
+            _number(old_keys[order], self._keys, self._numbers, 0, np.empty(len(order), np.int64))
+        found = np.empty(len(hashes), np.int64)
+        before = self.count
+        self.count = _number(hashes, self._keys, self._numbers, before, found)
+        if self.count == before:
+            return found, np.empty(0, np.int64)
+        # Numbers grow, so a new one is where the largest so far is beaten.
+        best = np.maximum.accumulate(np.concatenate([[before - 1], found]))
+        return found, np.flatnonzero(found > best[:-1])
 
 
-def _records(collector: LogCollector, data: bytes, found: scan.Scan, first: int, begin: int, end: int) -> None:
-    """The lines of a stretch that are no calls, in order; records that were met before are only counted."""
-    kinds = found.kind[begin:end]
-    look = (kinds == scan.UNUSUAL) | (kinds == scan.PLAIN) | (kinds == scan.BARRIER)
-    plain = np.flatnonzero(kinds == scan.PLAIN)
-    if len(plain) > 64:
-        digests, inverse, counts = np.unique(found.digest[begin:end][plain], return_inverse=True, return_counts=True)
-        known = np.array(
-            [collector.count_known(digest, int(count)) for digest, count in zip(digests.tolist(), counts.tolist(), strict=True)]
+class Bulk:
+    """Feeds a collector with pieces of a log, many times as fast as line by line and with the same result."""
+
+    def __init__(self, collector: LogCollector) -> None:
+        self._collector = collector
+        self._process_numbers = _Numbers()
+        self._process_of = np.empty(0, np.int64)
+        self._forget_messages()
+
+    def _forget_messages(self) -> None:
+        self._message_numbers = _Numbers()
+        self._understood: list[Understood | None] = []
+        self._fate = np.zeros(1 << 12, np.int8)
+        self._saying = np.full(1 << 12, -1, np.int64)
+
+    def feed(self, data: bytes) -> bool:
+        """Take whole lines. False, and nothing done, where a line goes on in the next one."""
+        found = scan.scan_lines(data)
+        if (found.kind == scan.PARTIAL).any():
+            return False
+        piece = Piece(self._collector, data, found)
+        piece.who[piece.headed] = self._processes(piece, piece.headed)
+        vias = self._known_paths(piece)
+        self._edges(piece)
+        self._in_order(piece, self._messages(piece))
+        self._connections(piece, *vias)
+        kinds = found.kind
+        self._collector.records += int(np.isin(kinds, (scan.NOTED, scan.EDGES, scan.INIT, scan.LAYOUT)).sum())
+        self._collector.foreign += int((kinds == scan.FOREIGN).sum())
+        self._collector.lines += len(kinds)
+        return True
+
+    def _processes(self, piece: Piece, headed: Ints) -> Ints:
+        """The number of each line's process."""
+        found, new = self._process_numbers.of(piece.found.process[headed])
+        fresh = []
+        for line in headed[new].tolist():
+            host, pid = piece.host(line), piece.pid(line)
+            self._collector.splitter.remember(host, pid)
+            fresh.append(self._collector.state.process(host, pid).number)
+        self._process_of = np.concatenate([self._process_of, np.array(fresh, dtype=np.int64)])
+        who = self._process_of[found]
+        prefixed = np.flatnonzero(piece.found.parts[headed, 0] > piece.found.start[headed])
+        if len(prefixed):
+            mixed = piece.found.prefix[headed[prefixed]] * 1_000_003 + who[prefixed]
+            _, at, counts = np.unique(mixed, return_index=True, return_counts=True)
+            for place, count in zip(prefixed[at].tolist(), counts.tolist(), strict=True):
+                rank = prefix_rank(piece.prefix(int(headed[place])))
+                if rank is not None:
+                    self._collector.state.in_order[who[place]].prefix_ranks[rank] += count
+        return who
+
+    def _known_paths(self, piece: Piece) -> tuple[Ints, Ints, Ints]:
+        """Connections whose transport is of a known form: lines, columns, number of the transport; the others become unusual lines."""
+        found, vias = piece.found, piece.found.vias
+        lines = np.flatnonzero(found.kind == scan.VIA)
+        _, at, place = np.unique(vias[:, fields.PATH_HASH], return_index=True, return_inverse=True)
+        texts = [piece.text(int(vias[row, fields.PATH_START]), int(vias[row, fields.PATH_END]), int(lines[row])) for row in at]
+        numbers = np.array([self._collector.connections.path(text) for text in texts], dtype=np.int64)
+        path = numbers[place.reshape(-1)] if len(lines) else np.empty(0, np.int64)
+        found.kind[lines[path < 0]] = scan.UNUSUAL
+        return lines[path >= 0], vias[path >= 0], path[path >= 0]
+
+    def _connections(self, piece: Piece, lines: Ints, vias: Ints, path: Ints) -> None:
+        """``via`` lines as columns. Unless a line names its communicator (RCCL), that is settled at the end of the file."""
+        if not len(lines):
+            return
+        found, connections, state = piece.found, self._collector.connections, self._collector.state
+        owner = np.full(len(lines), -1, np.int64)
+        named = np.flatnonzero(vias[:, fields.VIA_COMM])
+        if len(named):
+            mixed = piece.who[lines[named]] * 1_000_000_007 + vias[named, fields.VIA_COMM]
+            _, at, place = np.unique(mixed, return_index=True, return_inverse=True)
+            numbers = []
+            for row in named[at].tolist():
+                process, pointer = state.in_order[piece.who[lines[row]]], f"0x{vias[row, fields.VIA_COMM]:x}"
+                numbers.append(connections.owner(state.pointer(process, pointer, piece.first + int(lines[row]) + 1)))
+            owner[named] = np.array(numbers, dtype=np.int64)[place.reshape(-1)]
+        columns = (fields.VIA_CHANNEL, fields.VIA_NUMBER, fields.VIA_SRC, fields.VIA_DST, fields.VIA_SIDE)
+        tid = found.parts[lines, 3]
+        place_of = (piece.who[lines], np.where(tid < 2**31, tid, -1), lines + piece.first + 1)
+        connections.add_columns((*place_of, *(vias[:, column] for column in columns), path, owner))
+        self._collector.records += len(lines)
+
+    def _edges(self, piece: Piece) -> None:
+        """Rings and trees as columns."""
+        edges = piece.found.edges
+        if not len(edges):
+            return
+        lines = edges[:, fields.EDGE_LINE].astype(np.int64)
+        parts = piece.found.parts[lines]
+        long = parts[:, 5] - parts[:, 4] - len("Trees ") > CUT_LENGTH
+        tid = np.where(parts[:, 3] < 2**31, parts[:, 3], -1)
+        none = np.full(len(lines), -1)
+        columns = (fields.EDGE_PATTERN, fields.EDGE_BASIS, fields.EDGE_CHANNEL, fields.EDGE_SRC, fields.EDGE_DST)
+        cut = long & (edges[:, fields.EDGE_BASIS] == 2)
+        self._collector.rings.add_columns(
+            (piece.who[lines], tid, lines + piece.first + 1, none, *(edges[:, column] for column in columns), cut)
         )
-        look[plain[known[inverse]]] = False
-    chosen = np.flatnonzero(look) + begin
-    rows = zip(
-        chosen.tolist(),
-        found.start[chosen].tolist(),
-        found.end[chosen].tolist(),
-        found.digest[chosen].tolist(),
-        (found.kind[chosen] != scan.UNUSUAL).tolist(),
-        found.parts[chosen].tolist(),
-        strict=True,
-    )
-    for index, start, stop, digest, has_header, (host, host_end, pid, tid, body) in rows:
-        number = first + index + 1
-        if has_header and (collector.count_known(digest, 1) or collector.count_inside(digest, tid)):
-            continue
-        text = collector.decode(data[start:stop], number)
-        if not has_header or not text.isascii():
-            # Offsets are of bytes, so a record with other than ASCII in it is taken the long way, too.
-            collector.learn(text)
-            collector.line(text, number)
-            continue
-        message = text[body - start :].rstrip()
-        name = text[host - start : host_end - start]
-        collector.record(Record(number, name, pid, tid, "INFO", message, text[: host - start], None), digest)
 
+    def _messages(self, piece: Piece) -> dict[int, Understood]:
+        """Every other message: new ones are understood, equal ones counted. Lines that have to be taken in their order are returned."""
+        found, collector = piece.found, self._collector
+        lines = np.flatnonzero((found.kind == scan.PLAIN) | (found.kind == scan.BARRIER))
+        if self._message_numbers.count > _MOST_MESSAGES:
+            self._forget_messages()
+        numbers, new = self._message_numbers.of(found.message[lines])
+        own: dict[int, Understood] = {}
+        for line, number in zip(lines[new].tolist(), numbers[new].tolist(), strict=True):
+            own[line] = self._understand(piece, line, number)
+        fate = self._fate[numbers]
+        collector.records += int((fate <= _EACH).sum())
+        unknown = lines[fate == _UNKNOWN]
+        if len(unknown):
+            collector.miss(piece.first + int(unknown[0]) + 1, len(unknown))
+        self._said(piece, lines, numbers)
+        once = np.flatnonzero(fate == _ONCE)
+        if len(once):
+            _, at = np.unique(piece.who[lines[once]] * (1 << 32) + numbers[once], return_index=True)
+            for place in np.sort(once[at]).tolist():
+                line = int(lines[place])
+                found_message = self._understood[numbers[place]] or own[line]
+                collector.handle(collector.state.in_order[piece.who[line]], piece.record(line), found_message)
+        each = np.flatnonzero((fate == _EACH) | (fate == _TORN))
+        return {
+            line: own.get(line) or self._understood[number] or collector.understand(piece.level(line), piece.message(line))
+            for line, number in zip(lines[each].tolist(), numbers[each].tolist(), strict=True)
+        }
 
-def _calls(collector: LogCollector, data: bytes, calls: scan.Int64s, lines: scan.Int64s) -> None:
-    """COLL lines: identities once per (host, process, communicator), the rest as columns."""
-    if not len(calls):
-        return
-    mixed = calls[:, scan.HOST_HASH] * 1_000_003 + calls[:, scan.PID]
-    mixed = mixed * 1_000_033 + calls[:, scan.COMM]
-    _, at, place = np.unique(mixed, return_index=True, return_inverse=True)
-    owners = np.empty(len(at), np.int64)
-    for number in np.argsort(at):
-        row = calls[at[number]]
-        host = data[row[scan.HOST_START] : row[scan.HOST_END]].decode()
-        owners[number] = collector.owner_of_call(
-            host, int(row[scan.PID]), f"0x{int(row[scan.COMM]):x}", int(row[scan.NRANKS]), int(lines[at[number]])
+    def _understand(self, piece: Piece, line: int, number: int) -> Understood:
+        level, text = piece.level(line), piece.message(line)
+        found = self._collector.understand(level, text)
+        if number >= len(self._fate):
+            self._fate = np.concatenate([self._fate, np.zeros_like(self._fate)])
+            self._saying = np.concatenate([self._saying, np.full_like(self._saying, -1)])
+        fates = {"records": _COUNTED if not found.handled else _ONCE if found.repeatable else _EACH, "unknown": _UNKNOWN, "torn": _TORN}
+        self._fate[number] = fates[found.fate]
+        if found.event is not None:
+            self._saying[number] = self._collector.sayings.number(level, found.event, text)
+        # A message that is handled each time and hardly ever repeats is not worth its memory.
+        self._understood.append(found if found.fate == "records" and (found.repeatable or len(text) < 100) else None)
+        return found
+
+    def _said(self, piece: Piece, lines: Ints, numbers: Ints) -> None:
+        """Events as columns, one row per process and saying of the piece."""
+        saying = self._saying[numbers]
+        telling = np.flatnonzero(saying >= 0)
+        if not len(telling):
+            return
+        rows, said = lines[telling], saying[telling]
+        pairs, at, counts = np.unique(piece.who[rows] * (1 << 32) + said, return_index=True, return_counts=True)
+        ts_ns = np.full(len(at), -1, np.int64)
+        prefixed = piece.found.parts[rows[at], 0] > piece.found.start[rows[at]]
+        for place in np.flatnonzero(prefixed).tolist():
+            stamp = timestamp_ns(piece.prefix(int(rows[at[place]])))
+            ts_ns[place] = -1 if stamp is None else stamp
+        self._collector.sayings.add_columns(pairs >> 32, pairs & (2**32 - 1), rows[at] + piece.first + 1, counts.astype(np.int64), ts_ns)
+
+    def _in_order(self, piece: Piece, ordered: dict[int, Understood]) -> None:
+        """Lines that change who is who, in order; calls in front of the end of a communicator are taken before it."""
+        found, kinds = piece.found, piece.found.kind
+        inits, layouts = np.flatnonzero(kinds == scan.INIT), np.flatnonzero(kinds == scan.LAYOUT)
+        rows: list[tuple[int, int, Understood | list[int] | None]] = [(line, scan.PLAIN, said) for line, said in ordered.items()]
+        rows += [(line, scan.UNUSUAL, None) for line in np.flatnonzero(kinds == scan.UNUSUAL).tolist()]
+        rows += zip(inits.tolist(), [scan.INIT] * len(inits), found.inits.tolist(), strict=True)
+        rows += zip(layouts.tolist(), [scan.LAYOUT] * len(layouts), found.layouts.tolist(), strict=True)
+        rows.sort(key=lambda row: row[0])
+        ends = [*np.flatnonzero(kinds == scan.BARRIER).tolist(), *inits[found.inits[:, fields.INIT_WHAT] >= 2].tolist(), len(kinds)]
+        calls, done, at = np.flatnonzero(kinds == scan.CALL), 0, 0
+        for border in sorted(ends):
+            while at < len(rows) and rows[at][0] < border:
+                self._take(piece, *rows[at])
+                at += 1
+            until = int(np.searchsorted(calls, border))
+            self._calls(piece, found.calls[done:until], calls[done:until])
+            done = until
+
+    def _take(self, piece: Piece, line: int, kind: int, said: Understood | list[int] | None) -> None:
+        collector, number = self._collector, piece.first + line + 1
+        if kind == scan.UNUSUAL:
+            collector.line(piece.line(line), number)
+            speaker = piece.next_speaker(line) if collector.state.awaits_speaker else None
+            if speaker is not None:
+                heard = collector.state.in_order[speaker]
+                collector.state.process(heard.host, heard.pid)
+            return
+        process = collector.state.in_order[piece.who[line]]
+        if kind == scan.INIT:
+            what, comm, rank, nranks, device, nvml, bus, has_id, identity = cast("list[int]", said)
+            named = InitLine(
+                pointer=f"0x{comm:x}",
+                what=_WHAT[what],
+                rank=rank,
+                nranks=nranks,
+                device=device,
+                nvml_device=nvml if nvml >= 0 else None,
+                bus_id=f"{bus:x}" if bus >= 0 else None,
+                unique_id=f"0x{identity & (2**64 - 1):x}" if has_id else None,
+            )
+            prefix = piece.prefix(line)
+            collector.state.init(process, piece.tid(line), number, named, timestamp_ns(prefix) if prefix else None)
+        elif kind == scan.LAYOUT:
+            comm, rank, nranks, nodes, local_rank = cast("list[int]", said)
+            collector.state.layout(process, f"0x{comm:x}", number, rank, nranks, nodes, local_rank)
+        elif cast("Understood", said).fate == "torn":
+            collector.tear(number, piece.message(line) or piece.line(line))
+        else:
+            collector.handle(process, piece.record(line), cast("Understood", said))
+
+    def _calls(self, piece: Piece, calls: Ints, lines: Ints) -> None:
+        """COLL lines: identities once per (process, communicator), the rest as columns."""
+        if not len(calls):
+            return
+        collector = self._collector
+        mixed = piece.who[lines] * 1_000_000_007 + calls[:, fields.COMM]
+        _, at, place = np.unique(mixed, return_index=True, return_inverse=True)
+        owners = np.empty(len(at), np.int64)
+        for number in np.argsort(at):
+            row, line = calls[at[number]], int(lines[at[number]])
+            pointer, nranks = f"0x{int(row[fields.COMM]):x}", int(row[fields.NRANKS])
+            owners[number] = collector.owner_of_call(collector.state.in_order[piece.who[line]], pointer, nranks, piece.first + line + 1)
+        _, at_name, name_place = np.unique(calls[:, fields.NAME_HASH], return_index=True, return_inverse=True)
+        names = [piece.text(int(calls[i, fields.NAME_START]), int(calls[i, fields.NAME_END]), int(lines[i])) for i in at_name]
+        functions = np.array([collector.operations.function(name) for name in names])
+        collector.records += len(calls)
+        collector.operations.add_columns(
+            owners[place.reshape(-1)],
+            functions[name_place.reshape(-1)],
+            calls[:, fields.SEQ],
+            calls[:, fields.COUNT],
+            calls[:, fields.DTYPE],
+            calls[:, fields.ROOT],
+            calls[:, fields.STREAM],
+            lines + piece.first + 1,
         )
-    _, at_name, name_place = np.unique(calls[:, scan.NAME_HASH], return_index=True, return_inverse=True)
-    names = np.array([collector.operations.function(data[calls[i, scan.NAME_START] : calls[i, scan.NAME_END]].decode()) for i in at_name])
-    collector.records += len(calls)
-    collector.operations.add_columns(
-        owners[place.reshape(-1)],
-        names[name_place.reshape(-1)],
-        calls[:, scan.SEQ],
-        calls[:, scan.COUNT],
-        calls[:, scan.DTYPE],
-        calls[:, scan.ROOT],
-        calls[:, scan.STREAM],
-        lines,
-    )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from netlab.readers.nccl.patterns import PATH
-from netlab.readers.nccl.state import Communicator, LogState, Process
+from netlab.readers.nccl.state import Communicator, LogState, Process, thread_owners
 from netlab.schema import TABLES
 
 __all__ = ["SIDES", "Connections"]
@@ -23,7 +25,8 @@ SIDES = (None, "send", "receive")
 #: Names under which the libfabric plugin has appeared.
 _OFI_NAMES = frozenset({"AWS Libfabric", "Libfabric", "OFI"})
 _PATH = re.compile(PATH)
-_ROWS = 100_000
+_ROWS = 50_000
+_PART_ROWS = 200_000
 
 
 class _Path(NamedTuple):
@@ -41,8 +44,8 @@ class _Block(NamedTuple):
     """Columns; -1 stands for none. ``owner`` is the communicator that the line itself names (RCCL)."""
 
     process: NDArray[np.int32]
-    tid: Ints
-    line: Ints
+    tid: NDArray[np.int32]
+    line: NDArray[np.int32]
     channel: NDArray[np.int32]
     number: NDArray[np.int16]
     src: NDArray[np.int32]
@@ -52,25 +55,27 @@ class _Block(NamedTuple):
     owner: NDArray[np.int32]
 
 
+_TYPES = (np.int32, np.int32, np.int32, np.int32, np.int16, np.int32, np.int32, np.int8, np.int32, np.int32)
+
+
 class Connections:
     """The connections of a file."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[int, ...]] = []
         self._blocks: list[_Block] = []
-        self._processes: list[Process] = []
-        self._number_of: dict[int, int] = {}
         self._paths: list[_Path] = []
         self._path_of: dict[str, int] = {}
         self._owners: list[Communicator] = []
         self._owner_of: dict[int, int] = {}
 
-    def process(self, process: Process) -> int:
-        """The number that stands for a process."""
-        number = self._number_of.get(id(process))
-        if number is None:
-            number = self._number_of[id(process)] = len(self._processes)
-            self._processes.append(process)
+    def owner(self, communicator: Communicator | None) -> int:
+        """The number that stands for a communicator; -1 for none."""
+        if communicator is None:
+            return -1
+        number = self._owner_of.setdefault(id(communicator), len(self._owners))
+        if number == len(self._owners):
+            self._owners.append(communicator)
         return number
 
     def path(self, text: str) -> int:
@@ -88,114 +93,95 @@ class Connections:
 
     def add(self, process: Process, owner: Communicator | None, tid: int, line: int, parts: dict[str, str | None]) -> None:
         """One connection."""
-        number = -1
-        if owner is not None:
-            number = self._owner_of.setdefault(id(owner), len(self._owners))
-            if number == len(self._owners):
-                self._owners.append(owner)
         channel, src, dst = (int(parts[name] or 0) for name in ("channel", "src", "dst"))
         connection = -1 if parts["connection"] is None else int(parts["connection"])
         side, path = SIDES.index(parts["side"]), self.path(parts["path"] or "")
-        self._rows.append((self.process(process), tid, line, channel, connection, src, dst, side, path, number))
+        # Thread ids wider than 32 bits are torn numbers.
+        thread = tid if tid < 2**31 else -1
+        self._rows.append((process.number, thread, line, channel, connection, src, dst, side, path, self.owner(owner)))
         if len(self._rows) >= _ROWS:
             self._seal()
 
-    def add_columns(self, columns: tuple[Ints, ...]) -> None:
-        """Many connections, in order: the columns up to ``path``; the lines name no communicator."""
+    def add_columns(self, columns: tuple[NDArray[Any], ...]) -> None:
+        """Many connections, in order: the columns of a block."""
         self._seal()
-        self._blocks.append(_block((*columns, np.full(len(columns[0]), -1))))
+        self._blocks.append(_block(columns))
 
     def _seal(self) -> None:
         if self._rows:
             rows, self._rows = np.array(self._rows, dtype=np.int64), []
             self._blocks.append(_block(tuple(rows[:, i] for i in range(rows.shape[1]))))
 
-    def frame(self, state: LogState, source: str) -> pl.DataFrame:
-        """``connections``."""
+    def frames(self, state: LogState, source: str) -> Iterator[pl.DataFrame]:
+        """``connections`` in parts, in the order of lines; what was handed out is forgotten."""
         self._seal()
-        table = TABLES["connections"]
-        if not self._blocks:
-            return table.empty()
-        block = _Block(*(np.concatenate(column) for column in zip(*self._blocks, strict=True)))
-        order = np.argsort(block.line, kind="stable")
-        block = _block(tuple(column[order] for column in block))
-        owners = [*self._owners]
-        owner = self._settle(block, owners)
-        networks = self._networks(block, state)
-        place = owner.clip(0)
+        context = _Context.of(state)
+        while self._blocks:
+            taken: list[_Block] = []
+            while self._blocks and sum(len(block.line) for block in taken) < _PART_ROWS:
+                taken.append(self._blocks.pop(0))
+            columns = [np.concatenate(column) for column in zip(*taken, strict=True)]
+            order = np.argsort(columns[2], kind="stable")
+            yield self._frame(_Block(*(column[order] for column in columns)), context, source)
+
+    def _frame(self, block: _Block, context: _Context, source: str) -> pl.DataFrame:
+        owner = self._settle(block, context)
+        owners, processes, paths = self._owners, context.processes, self._paths
+        networks = self._networks(block, context)
         src, dst = block.src.astype(np.int64), block.dst.astype(np.int64)
 
         def gather(values: list[object], index: NDArray[np.integer], dtype: type[pl.DataType]) -> pl.Series:
             return pl.Series(values, dtype=dtype)[index]
 
-        paths = self._paths
         frame = pl.DataFrame({
-            "comm_id": gather([*(o.comm_id for o in owners), None], np.where(owner < 0, len(owners), place), pl.String),
+            "comm_id": gather([*(o.comm_id for o in owners), None], np.where(owner < 0, len(owners), owner), pl.String),
             "channel": block.channel,
             "src_rank": src,
             "dst_rank": dst,
-            "src_global": _globals(owner, src, owners, state),
-            "dst_global": _globals(owner, dst, owners, state),
+            "src_global": _globals(owner, src, owners, context),
+            "dst_global": _globals(owner, dst, owners, context),
             "side": gather(list(SIDES), block.side, pl.String),
-            "host": gather([p.host for p in self._processes], block.process, pl.String),
+            "host": gather([p.host for p in processes], block.process, pl.String),
             "transport": gather([p.transport for p in paths], block.path, pl.String),
             **networks,
-            "pid": gather([p.pid for p in self._processes], block.process, pl.Int64),
+            "pid": gather([p.pid for p in processes], block.process, pl.Int64),
             "connection": pl.Series(block.number.astype(np.int64)).set(pl.Series(block.number < 0), None),
             "proxy_rank": gather([p.proxy for p in paths], block.path, pl.Int64),
             "path": gather([p.text for p in paths], block.path, pl.String),
             "source": pl.Series([source]).new_from_index(0, len(src)),
             "line": block.line,
         })  # fmt: skip
-        return table.conform(frame)
+        # In the order of lines: sorting millions of rows is left to those who put files together.
+        return frame.select(pl.col(name).cast(dtype) for name, dtype in TABLES["connections"].schema.items())
 
-    def _settle(self, block: _Block, owners: list[Communicator]) -> NDArray[np.int64]:
+    def _settle(self, block: _Block, context: _Context) -> Ints:
         """The communicator of each connection: the one that the line names, that its thread was initialising, or whose rank it names."""
         owner = block.owner.astype(np.int64)
-        number_of = {id(o): number for number, o in enumerate(owners)}
-
-        def number(communicator: Communicator | None) -> int:
-            if communicator is None:
-                return -1
-            if id(communicator) not in number_of:
-                number_of[id(communicator)] = len(owners)
-                owners.append(communicator)
-            return number_of[id(communicator)]
-
         open_ = np.flatnonzero(owner < 0)
-        order = open_[np.lexsort((block.line[open_], block.tid[open_], block.process[open_]))]
-        changes = np.diff(block.process[order], prepend=-1).astype(bool) | np.diff(block.tid[order], prepend=-1).astype(bool)
-        threads = np.flatnonzero(changes).tolist()
-        for start, stop in zip(threads, [*threads[1:], len(order)][: len(threads)], strict=True):
-            rows = order[start:stop]
-            process = self._processes[block.process[rows[0]]]
-            windows = process.windows.get(int(block.tid[rows[0]]), [])
-            begins = np.array([begin for begin, _, _ in windows], dtype=np.int64)
-            ends = np.array([2**62 if end is None else end for _, end, _ in windows], dtype=np.int64)
-            numbers = np.array([number(c) for _, _, c in windows], dtype=np.int64)
-            if len(begins):
-                at = np.searchsorted(begins, block.line[rows], side="right") - 1
-                inside = (at >= 0) & (block.line[rows] <= ends[at.clip(0)])
-                owner[rows[inside]] = numbers[at[inside]]
-        fits: dict[tuple[int, int, int, int], list[Communicator]] = {}
-        for row in np.flatnonzero(owner < 0).tolist():
-            key = (int(block.process[row]), int(block.src[row]), int(block.dst[row]), int(block.side[row]))
-            if key not in fits:
-                fits[key] = _fitting(self._processes[key[0]], key[1], key[2], SIDES[key[3]])
-            owner[row] = number(_choose(fits[key], int(block.line[row])))
+        process, tid, line = (column[open_].astype(np.int64) for column in (block.process, block.tid, block.line))
+        owner[open_] = thread_owners(context.processes, process, tid, line, self.owner, afterwards=False)
+        late = np.flatnonzero(owner < 0)
+        if not len(late):
+            return owner
+        keys = np.stack([column[late].astype(np.int64) for column in (block.process, block.src, block.dst, block.side)], axis=1)
+        mixed = ((keys[:, 0] * 10_000_019 + keys[:, 1]) * 10_000_019 + keys[:, 2]) * 3 + keys[:, 3]
+        _, at, place = np.unique(mixed, return_index=True, return_inverse=True)
+        fits = [_fitting(context.processes[p], s, d, SIDES[side]) for p, s, d, side in keys[at].tolist()]
+        sole = np.array([self.owner(found[0]) if len(found) == 1 else -1 for found in fits], dtype=np.int64)
+        place = place.reshape(-1)
+        owner[late] = sole[place]
+        several = np.array([len(found) > 1 for found in fits])
+        for row, of in zip(late[several[place]].tolist(), place[several[place]].tolist(), strict=True):
+            owner[row] = self.owner(_choose(fits[of], int(block.line[row])))
         return owner
 
-    def _networks(self, block: _Block, state: LogState) -> dict[str, pl.Series]:
+    def _networks(self, block: _Block, context: _Context) -> dict[str, pl.Series]:
         """Network, NIC, its index and GPUDirect. An index is named by what this process listed, else by another one of its host."""
-        listing: dict[str | None, Process] = {}
-        for process in state.processes.values():
-            if process.ib_nics or process.socket_nics:
-                listing.setdefault(process.host, process)
         pairs, place = np.unique(block.process.astype(np.int64) * (len(self._paths) + 1) + block.path, return_inverse=True)
         rows = []
         for pair in pairs.tolist():
             number, path = divmod(pair, len(self._paths) + 1)
-            rows.append(_network(self._processes[number], self._paths[path], listing))
+            rows.append(_network(context.processes[number], self._paths[path], context.listing))
         columns = list(zip(*rows, strict=True))
         kinds = (("network", pl.String), ("nic", pl.String), ("gdr", pl.Boolean), ("nic_index", pl.Int64))
         return {
@@ -204,8 +190,32 @@ class Connections:
 
 
 def _block(columns: tuple[NDArray[Any], ...]) -> _Block:
-    kinds = (np.int32, np.int64, np.int64, np.int32, np.int16, np.int32, np.int32, np.int8, np.int32, np.int32)
-    return _Block(*(column.astype(kind) for column, kind in zip(columns, kinds, strict=True)))
+    return _Block(*(column.astype(kind) for column, kind in zip(columns, _TYPES, strict=True)))
+
+
+@dataclass(frozen=True)
+class _Context:
+    """What is known once the whole file has been read: processes by number, global ranks, and per host one that listed its NICs."""
+
+    processes: list[Process]
+    global_of: dict[tuple[str | None, int | None], int | None]
+    worlds: frozenset[str | None]
+    listing: dict[str | None, Process]
+
+    @classmethod
+    def of(cls, state: LogState) -> _Context:
+        processes = list(state.processes.values())
+        members = [c for process in processes for c in process.communicators]
+        listing: dict[str | None, Process] = {}
+        for process in processes:
+            if process.ib_nics or process.socket_nics:
+                listing.setdefault(process.host, process)
+        return cls(
+            processes,
+            {(c.comm_id, c.rank): c.global_rank for c in members},
+            frozenset(c.comm_id for c in members if c.is_world),
+            listing,
+        )
 
 
 def _fitting(process: Process, src: int, dst: int, side: str | None) -> list[Communicator]:
@@ -226,18 +236,16 @@ def _choose(fits: list[Communicator], line: int) -> Communicator | None:
     return used[at - 1] if at else None
 
 
-def _globals(owner: NDArray[np.int64], rank: Ints, owners: list[Communicator], state: LogState) -> pl.Series:
+def _globals(owner: Ints, rank: Ints, owners: list[Communicator], context: _Context) -> pl.Series:
     """Global ranks of members. In the world communicator they are its own ranks, also of processes that this file does not show."""
-    known = {(c.comm_id, c.rank): c.global_rank for process in state.processes.values() for c in process.communicators}
-    worlds = {c.comm_id for process in state.processes.values() for c in process.communicators if c.is_world}
     width = int(rank.max()) + 1
     pairs, place = np.unique(owner * width + rank, return_inverse=True)
     values = []
     for pair in pairs.tolist():
         number, of = divmod(pair, width)
         comm = owners[number].comm_id if number >= 0 else None
-        value = known.get((comm, of)) if comm is not None else None
-        values.append(of if value is None and comm in worlds else value)
+        value = context.global_of.get((comm, of)) if comm is not None else None
+        values.append(of if value is None and comm in context.worlds else value)
     return pl.Series(values, dtype=pl.Int64).gather(place.reshape(-1))
 
 

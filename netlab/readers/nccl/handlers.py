@@ -11,7 +11,7 @@ from netlab.readers.nccl.messages import Message
 from netlab.readers.nccl.operations import Operations
 from netlab.readers.nccl.records import Record, timestamp_ns
 from netlab.readers.nccl.rings import RingLines
-from netlab.readers.nccl.state import LogState, Process
+from netlab.readers.nccl.state import Communicator, InitLine, LogState, Process
 from netlab.readers.nccl.tuning import TuningTable
 
 __all__ = ["Handlers"]
@@ -67,13 +67,25 @@ class Handlers:
         }
 
     def _init(self, process: Process, record: Record, message: Message) -> None:
-        self.state.init(process, record.tid, record.line, message.parts, timestamp_ns(record.prefix) if record.prefix else None)
+        parts = message.parts
+        said = InitLine(
+            pointer=parts["comm"] or "",
+            what=parts["what"] or "",
+            rank=int(parts["rank"] or 0),
+            nranks=int(parts["nranks"] or 0),
+            device=None if parts["device"] is None else int(parts["device"]),
+            nvml_device=None if parts["nvml"] is None else int(parts["nvml"]),
+            bus_id=parts["bus"],
+            unique_id=parts["id"],
+            parent=parts["parent"],
+            split=parts["split"],
+            color=parts["color"],
+        )
+        self.state.init(process, record.tid, record.line, said, timestamp_ns(record.prefix) if record.prefix else None)
 
     def _layout(self, process: Process, record: Record, message: Message) -> None:
-        found = self.state.pointer(process, message.parts["comm"] or "", record.line)
-        found.rank = found.rank if found.rank is not None else int(message.parts["rank"] or 0)
-        found.nranks = found.nranks if found.nranks is not None else int(message.parts["nranks"] or 0)
-        found.nodes, found.local_rank = int(message.parts["nodes"] or 0), int(message.parts["local_rank"] or 0)
+        rank, nranks, nodes, local_rank = (int(message.parts[name] or 0) for name in ("rank", "nranks", "nodes", "local_rank"))
+        self.state.layout(process, message.parts["comm"] or "", record.line, rank, nranks, nodes, local_rank)
 
     def _timings(self, process: Process, record: Record, message: Message) -> None:
         found = self.state.thread(process, record.tid)
@@ -129,8 +141,9 @@ class Handlers:
 
     def _edges(self, process: Process, record: Record, message: Message) -> None:
         pointer = message.parts.get("comm")
-        owner = self.state.pointer(process, pointer, record.line) if pointer else self.state.thread(process, record.tid)
-        self._rings.add(owner, message, record.line)
+        owner = self.state.pointer(process, pointer, record.line) if pointer else None
+        nranks = (owner or self.state.thread(process, record.tid) or Communicator(process, "", 0)).nranks
+        self._rings.add(process, record.tid, owner, message, record.line, nranks)
 
     def _tuning_line(self, process: Process, record: Record, message: Message) -> None:
         self._tuning.add(process, self.state.thread(process, record.tid), message, record.line)

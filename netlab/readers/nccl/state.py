@@ -6,9 +6,32 @@ A log line has no rank. The way is (host, pid) -> Init lines -> pointer -> commu
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-__all__ = ["Communicator", "LogState", "Process"]
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Communicator", "InitLine", "LogState", "Process", "thread_owners"]
+
+Ints = NDArray[np.int64]
+
+
+class InitLine(NamedTuple):
+    """What an Init, Destroy or Abort line says. ``what`` is its end: Init START, Init COMPLETE, Destroy COMPLETE, Abort COMPLETE."""
+
+    pointer: str
+    what: str
+    rank: int
+    nranks: int
+    device: int | None = None
+    nvml_device: int | None = None
+    bus_id: str | None = None
+    unique_id: str | None = None
+    parent: str | None = None
+    split: str | None = None
+    color: str | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -50,6 +73,8 @@ class Process:
 
     host: str | None
     pid: int
+    #: Place in the order in which processes first spoke.
+    number: int
     prefix_ranks: Counter[int] = field(default_factory=Counter)
     version: str | None = None
     network: str | None = None
@@ -70,6 +95,8 @@ class LogState:
 
     def __init__(self) -> None:
         self.processes: dict[tuple[str | None, int], Process] = {}
+        #: Processes by their numbers.
+        self.in_order: list[Process] = []
         self._waiting_versions: list[tuple[str, int]] = []
         #: Line of a version without a header to the process that printed it.
         self.speaker_of_line: dict[int, Process] = {}
@@ -81,7 +108,8 @@ class LogState:
         """The process of a record."""
         found = self.processes.get((host, pid))
         if found is None:
-            found = self.processes[host, pid] = Process(host, pid)
+            found = self.processes[host, pid] = Process(host, pid, len(self.processes))
+            self.in_order.append(found)
         if self._waiting_versions and found.version is None:
             found.version, line = self._waiting_versions.pop()
             self.speaker_of_line[line] = found
@@ -96,27 +124,30 @@ class LogState:
         else:
             self._waiting_versions.append((version, line))
 
-    def init(self, process: Process, tid: int, line: int, parts: dict[str, str | None], ts_ns: int | None = None) -> Communicator:
+    @property
+    def awaits_speaker(self) -> bool:
+        """Whether a version was printed by a process that is not known yet."""
+        return bool(self._waiting_versions)
+
+    def init(self, process: Process, tid: int, line: int, said: InitLine, ts_ns: int | None = None) -> Communicator:
         """An Init, Destroy or Abort line; with time stamps, START to COMPLETE is the time of the initialisation."""
-        pointer, what = parts["comm"] or "", parts["what"] or ""
+        pointer, what, unique, rank = said.pointer, said.what, said.unique_id, said.rank
         found = process.by_pointer.get(pointer)
-        unique = parts["id"]
-        rank = int(parts["rank"] or 0)
-        other = found is not None and found.rank is not None and found.rank != rank and found.pointer == pointer and not parts["parent"]
+        other = found is not None and found.rank is not None and found.rank != rank and found.pointer == pointer and not said.parent
         stale = found is not None and (found.ended or other or (found.unique_id and unique and found.unique_id != unique))
         if other and found is not None and found.unique_id == unique:
             # One address is two ranks: containers whose host name and process id are alike.
             self.ambiguous.setdefault((process.host, process.pid), (line, found.rank or 0, rank))
-        if what == "Init COMPLETE" and found is None and parts["parent"]:
+        if what == "Init COMPLETE" and found is None and said.parent:
             # The pointer of a split is printed before and after its allocation: the open window of the thread is the same communicator.
             candidate = process.open_by_thread.get(tid)
-            if candidate is not None and candidate.split == parts["split"] and candidate.color == parts["color"] and not candidate.complete:
+            if candidate is not None and candidate.split == said.split and candidate.color == said.color and not candidate.complete:
                 found = process.by_pointer[pointer] = candidate
                 candidate.pointer = pointer
         if found is None or (stale and what.startswith("Init")):
             found = process.by_pointer[pointer] = Communicator(process, pointer, line)
             process.communicators.append(found)
-        _fill(found, parts)
+        _fill(found, said)
         if what == "Init START":
             found.started, found.started_ns = True, ts_ns
             process.open_by_thread[tid] = found
@@ -171,17 +202,62 @@ class LogState:
         _name(communicators)
         _place(list(self.processes.values()), communicators)
 
+    def layout(self, process: Process, pointer: str, line: int, rank: int, nranks: int, nodes: int, local_rank: int) -> None:
+        """Hosts of a communicator and the place of the process in its own."""
+        found = self.pointer(process, pointer, line)
+        found.rank = rank if found.rank is None else found.rank
+        found.nranks = nranks if found.nranks is None else found.nranks
+        found.nodes, found.local_rank = nodes, local_rank
 
-def _fill(communicator: Communicator, parts: dict[str, str | None]) -> None:
-    for name, key in (("rank", "rank"), ("nranks", "nranks"), ("device", "device"), ("nvml_device", "nvml")):
-        value = parts.get(key)
-        if value is not None:
-            setattr(communicator, name, int(value))
-    communicator.bus_id = parts.get("bus") or communicator.bus_id
-    communicator.unique_id = parts.get("id") or communicator.unique_id
-    communicator.parent_pointer = parts.get("parent") or communicator.parent_pointer
-    communicator.split = parts.get("split") or communicator.split
-    communicator.color = parts.get("color") or communicator.color
+
+def _fill(communicator: Communicator, said: InitLine) -> None:
+    communicator.rank, communicator.nranks = said.rank, said.nranks
+    communicator.device = communicator.device if said.device is None else said.device
+    communicator.nvml_device = communicator.nvml_device if said.nvml_device is None else said.nvml_device
+    communicator.bus_id = said.bus_id or communicator.bus_id
+    communicator.unique_id = said.unique_id or communicator.unique_id
+    communicator.parent_pointer = said.parent or communicator.parent_pointer
+    communicator.split = said.split or communicator.split
+    communicator.color = said.color or communicator.color
+
+
+def thread_owners(
+    processes: Sequence[Process], process: Ints, tid: Ints, line: Ints, number: Callable[[Communicator], int], *, afterwards: bool
+) -> Ints:
+    """The communicator that each line of a thread was printed for: the one whose initialisation it stands in.
+
+    Parameters
+    ----------
+    processes
+        By their numbers.
+    process, tid, line
+        Of each line.
+    number
+        Gives a communicator its number.
+    afterwards
+        Whether a line behind an initialisation belongs to that one, too.
+
+    Returns
+    -------
+    Numbers; -1 for none.
+    """
+    owner = np.full(len(line), -1, dtype=np.int64)
+    order = np.lexsort((line, tid, process))
+    changes = np.diff(process[order], prepend=-1).astype(bool) | np.diff(tid[order], prepend=-1).astype(bool)
+    starts = np.flatnonzero(changes).tolist()
+    for start, stop in zip(starts, [*starts[1:], len(order)][: len(starts)], strict=True):
+        rows = order[start:stop]
+        windows = processes[int(process[rows[0]])].windows.get(int(tid[rows[0]]), [])
+        if not windows:
+            continue
+        numbers = np.array([number(communicator) for _, _, communicator in windows], dtype=np.int64)
+        at = np.searchsorted(np.array([begin for begin, _, _ in windows]), line[rows], side="right") - 1
+        inside = at >= 0
+        if not afterwards:
+            ends = np.array([2**62 if end is None else end for _, end, _ in windows], dtype=np.int64)
+            inside &= line[rows] <= ends[at.clip(0)]
+        owner[rows[inside]] = numbers[at[inside]]
+    return owner
 
 
 def _name(communicators: list[Communicator]) -> None:

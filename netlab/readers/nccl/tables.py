@@ -3,30 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import polars as pl
 
-from netlab.readers.nccl.state import Communicator, LogState, Process
+from netlab.readers.nccl.state import Communicator, LogState
 from netlab.schema import TABLES
 
-__all__ = ["EventRow", "communicator_rows", "event_rows"]
-
-
-@dataclass(slots=True)
-class EventRow:
-    """One row of ``nccl_events``."""
-
-    process: Process | None
-    rank: int | None
-    level: str
-    code: str
-    key: str | None
-    value: str | None
-    message: str
-    line: int
-    ts_ns: int | None
-    count: int = 1
+__all__ = ["communicator_rows"]
 
 
 def _frame(table: str, rows: Sequence[tuple[object, ...]], columns: list[str]) -> pl.DataFrame:
@@ -98,26 +81,3 @@ def _parent_id(communicator: Communicator) -> str | None:
         return None
     parent = communicator.process.by_pointer.get(communicator.parent_pointer)
     return parent.comm_id if parent is not None else communicator.parent_pointer
-
-
-def event_rows(events: list[EventRow], source: str) -> pl.DataFrame:
-    """``nccl_events`` of a file."""
-    columns = ["host", "pid", "rank", "level", "code", "key", "value", "message", "count", "ts_ns", "source", "line"]
-    rows = [
-        (
-            e.process.host if e.process else None,
-            e.process.pid if e.process else None,
-            e.process.global_rank if e.process and e.rank is None else e.rank,
-            e.level,
-            e.code,
-            e.key,
-            e.value,
-            e.message,
-            e.count,
-            e.ts_ns,
-            source,
-            e.line,
-        )
-        for e in events
-    ]
-    return _frame("nccl_events", rows, columns)

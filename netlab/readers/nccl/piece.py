@@ -1,0 +1,76 @@
+"""A scanned piece of a log: its lines, and the texts of the few that are looked at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from netlab.readers.nccl.records import Record
+from netlab.readers.nccl.scan import UNUSUAL, Int64s, Scan
+
+if TYPE_CHECKING:
+    from netlab.readers.nccl.collect import LogCollector
+
+__all__ = ["HEADED", "Piece"]
+
+_HOST, _HOST_END, _PID, _TID, _BODY, _STOP = range(6)
+#: Lines from this number on have a header that the scan has read.
+HEADED = UNUSUAL + 1
+
+
+class Piece:
+    """``first`` is the number of lines in front of it, ``who`` the number of each line's process (-1 where there is none)."""
+
+    def __init__(self, collector: LogCollector, data: bytes, found: Scan) -> None:
+        self.found = found
+        self.first = collector.lines
+        self.who: Int64s = np.full(len(found.kind), -1, np.int64)
+        self.headed = np.flatnonzero(found.kind >= HEADED)
+        self._collector = collector
+        self._data = data
+
+    def text(self, start: int, end: int, line: int) -> str:
+        """Some bytes of a line as text."""
+        return self._collector.decode(self._data[start:end], self.first + line + 1)
+
+    def line(self, line: int) -> str:
+        """A whole line."""
+        return self.text(int(self.found.start[line]), int(self.found.end[line]), line)
+
+    def host(self, line: int) -> str:
+        """Host of a record."""
+        return self.text(int(self.found.parts[line, _HOST]), int(self.found.parts[line, _HOST_END]), line)
+
+    def pid(self, line: int) -> int:
+        """Process id of a record."""
+        return int(self.found.parts[line, _PID])
+
+    def tid(self, line: int) -> int:
+        """Thread id of a record."""
+        return int(self.found.parts[line, _TID])
+
+    def prefix(self, line: int) -> str:
+        """What a launcher put in front of a record."""
+        return self.text(int(self.found.start[line]), int(self.found.parts[line, _HOST]), line)
+
+    def level(self, line: int) -> str:
+        """INFO or TRACE: the scan leaves other levels that have messages to `records`."""
+        body = int(self.found.parts[line, _BODY])
+        return self._data[body - 6 : body - 1].decode("ascii").strip()
+
+    def message(self, line: int) -> str:
+        """Message of a record."""
+        return self.text(int(self.found.parts[line, _BODY]), int(self.found.parts[line, _STOP]), line)
+
+    def record(self, line: int) -> Record:
+        """A record whose header the scan has read."""
+        message, prefix = self.message(line), self.prefix(line)
+        return Record(self.first + line + 1, self.host(line), self.pid(line), self.tid(line), self.level(line), message, prefix, None)
+
+    def next_speaker(self, line: int) -> int | None:
+        """The number of the process that speaks next behind a line, unless a line comes first that is not read yet."""
+        at = int(np.searchsorted(self.headed, line, side="right"))
+        if at == len(self.headed) or (self.found.kind[line + 1 : self.headed[at]] == UNUSUAL).any():
+            return None
+        return int(self.who[self.headed[at]])
