@@ -1,10 +1,11 @@
 """netlab: a training-network analysis workbook.
 
-``open`` reads a run, ``check`` judges it, ``what_if`` answers scenarios, ``capture`` records one; ``figures`` draws.
+``open`` reads a run, ``check`` judges it, ``what_if`` answers scenarios and ``sensitivity`` says what an answer hangs on; ``capture``
+records a run, ``figures`` draws.
 
 >>> import netlab
 >>> sorted(netlab.__all__)
-['Run', 'Verdict', '__version__', 'capture', 'check', 'figures', 'open', 'what_if']
+['Run', 'Verdict', '__version__', 'capture', 'check', 'figures', 'open', 'sensitivity', 'what_if']
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from netlab import figures
-    from netlab.pipeline.api import check, open, what_if
+    from netlab.pipeline.api import check, open, sensitivity, what_if
     from netlab.recording import capture
     from netlab.run import Run
     from netlab.verdict.model import Verdict
 
 __version__ = "0.1.0"
 
-__all__ = ["Run", "Verdict", "__version__", "capture", "check", "figures", "open", "what_if"]
+__all__ = ["Run", "Verdict", "__version__", "capture", "check", "figures", "open", "sensitivity", "what_if"]
 
 _HOMES = {
     "Run": "netlab.run",
@@ -29,6 +30,7 @@ _HOMES = {
     "capture": "netlab.recording",
     "check": "netlab.pipeline.api",
     "open": "netlab.pipeline.api",
+    "sensitivity": "netlab.pipeline.api",
     "what_if": "netlab.pipeline.api",
 }
 

@@ -53,6 +53,19 @@ answers.frame()
 answers.table("assumptions", "inputs_missing", "refused")
 
 # %% [markdown]
+# ## What the best one hangs on
+#
+# Every assumption moved alone, from one end of what is plausible to the other. The widest bar is what to find out first.
+
+# %%
+best = figures.best_scenario(frame)
+found = None if best is None else netlab.sensitivity(opened, answers.question(best["name"]))
+figures.tornado(found.frame(), found.name, found.measured_ms, found.predicted_ms) if found else "No change makes training faster."
+
+# %%
+found.pays_if if found else []
+
+# %% [markdown]
 # ## Ask your own
 #
 # Changes of one scenario are replayed together, never multiplied.

@@ -164,6 +164,9 @@ def whatif(
     scenarios: Annotated[
         Path | None, typer.Option("--scenarios", metavar="FILE", help="Scenarios; default scenarios.toml beside the inputs.")
     ] = None,
+    sensitivity: Annotated[
+        str | None, typer.Option("--sensitivity", metavar="NAME", help="Also tell what the answer to this scenario hangs on.")
+    ] = None,
     json: JsonOption = None,
     threshold: ThresholdOption = None,
     config: ConfigOption = None,
@@ -175,15 +178,18 @@ def whatif(
     verbose: VerboseOption = False,
 ) -> int:
     """What would compression, overlap, another fabric or no straggler bring, and how sure is that."""
-    from netlab.cli.terminal import print_what_if
-    from netlab.pipeline.scenarios import answer_scenarios, find_scenarios
+    from netlab.cli.terminal import print_sensitivity, print_what_if
+    from netlab.pipeline.scenarios import answer_scenarios, find_scenarios, scenario_sensitivity
 
     settings = settings_of(paths, config, threshold, steps, ranks)
     chosen = find_scenarios(paths, scenarios)
     analysis = analysis_of(paths, settings, store, workers, None, quiet, json)
     answers = answer_scenarios(analysis.run, chosen)
+    swings = None if sensitivity is None else scenario_sensitivity(analysis.run, answers.question(sensitivity))
     if json is not None:
-        write_json(answers.json(), json)
+        write_json(answers.json(sensitivity=swings), json)
     if json != "-" and not quiet:
         print_what_if(answers)
+        if swings is not None:
+            print_sensitivity(swings)
     return 0

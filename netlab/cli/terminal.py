@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from netlab.verdict.model import Verdict
     from netlab.whatif import WhatIf
     from netlab.whatif.plan import Plan
+    from netlab.whatif.sensitivity import Sensitivity
 
-__all__ = ["print_history", "print_plan", "print_verdict", "print_what_if", "progress_bar", "say", "stdout_console"]
+__all__ = ["print_history", "print_plan", "print_sensitivity", "print_verdict", "print_what_if", "progress_bar", "say", "stdout_console"]
 
 _MARKS = {"pass": ("PASS", "green"), "warn": ("WARN", "yellow"), "flagged": ("FLAGGED", "red"), "inconclusive": ("INCONCLUSIVE", "cyan")}
 _MOST_ROWS = 16
@@ -141,6 +142,24 @@ def print_what_if(answers: WhatIf) -> None:
             row["name"], format_ms(row["predicted_ms"]), interval, speedup, format_percent(row["network_share"]), row["confidence"]
         )
     console.print(table)
+
+
+def print_sensitivity(found: Sensitivity) -> None:
+    """What an answer hangs on, the widest swing first, and when the change pays."""
+    from rich.table import Table
+
+    from netlab.units import format_ms
+
+    console = stdout_console()
+    console.print(f"\n“{found.name}” hangs on")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in ("assumption", "if", "step", "if", "step"):
+        table.add_column(head, justify="left" if head == "assumption" else "right")
+    for swing in found.swings:
+        table.add_row(swing.assumption, swing.low, format_ms(swing.low_ms), swing.high, format_ms(swing.high_ms))
+    console.print(table)
+    for condition in found.pays_if:
+        console.print(condition)
 
 
 def print_plan(planned: Plan) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from netlab.figures.scenarios import scenario_chart
     from netlab.figures.shares import share_per_step
     from netlab.figures.strip import heat_strip, strip_frame
+    from netlab.figures.tornado import tornado
     from netlab.figures.trend import over_time
     from netlab.figures.waiting import pairs_frame, rank_pairs, waiting_frame, waiting_matrix
 
@@ -52,6 +53,7 @@ _HOMES = {
     "share_per_step": "shares",
     "strip_frame": "strip",
     "tails_frame": "collectives",
+    "tornado": "tornado",
     "transfer_tails": "collectives",
     "waiting_frame": "waiting",
     "waiting_matrix": "waiting",
@@ -86,6 +88,7 @@ __all__ = [
     "share_per_step",
     "strip_frame",
     "tails_frame",
+    "tornado",
     "transfer_tails",
     "waiting_frame",
     "waiting_matrix",

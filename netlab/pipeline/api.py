@@ -18,8 +18,9 @@ from netlab.verdict.model import Verdict
 
 if TYPE_CHECKING:
     from netlab.whatif import Scenario, WhatIf
+    from netlab.whatif.sensitivity import Sensitivity
 
-__all__ = ["check", "open", "what_if"]
+__all__ = ["check", "open", "sensitivity", "what_if"]
 
 PathText = str | os.PathLike[str]
 
@@ -84,3 +85,16 @@ def what_if(run: Run, scenarios: PathText | Sequence[Scenario] | None = None) ->
     else:
         chosen = scenarios
     return answer_scenarios(run, chosen)
+
+
+def sensitivity(run: Run, scenario: Scenario) -> Sensitivity:
+    """Which assumption the answer to a scenario hangs on, and what would have to be true for the change to pay.
+
+    Raises
+    ------
+    ScenarioError
+        If the scenario is refused for this run.
+    """
+    from netlab.pipeline.scenarios import scenario_sensitivity
+
+    return scenario_sensitivity(run, scenario)

@@ -13,8 +13,9 @@ from netlab.postmortem import Side, compare
 from netlab.run import Run
 from netlab.whatif import Scenario, WhatIf, load_scenarios, what_if
 from netlab.whatif.codec_costs import load_codec_costs
+from netlab.whatif.sensitivity import Sensitivity, sensitivity
 
-__all__ = ["answer_scenarios", "find_scenarios", "with_comparison", "with_what_if"]
+__all__ = ["answer_scenarios", "find_scenarios", "scenario_sensitivity", "with_comparison", "with_what_if"]
 
 
 def find_scenarios(paths: Sequence[Path], given: Path | None) -> tuple[Scenario, ...] | None:
@@ -42,6 +43,11 @@ def answer_scenarios(run: Run, scenarios: Sequence[Scenario] | None) -> WhatIf:
         links=config.links,
         codecs=load_codec_costs(),
     )
+
+
+def scenario_sensitivity(run: Run, scenario: Scenario) -> Sensitivity:
+    """Which assumption an answer hangs on, with the rates that the run was opened with and this device's codec costs."""
+    return sensitivity(run, scenario, links=run.manifest.config.links, codecs=load_codec_costs())
 
 
 def with_what_if(analysis: Analysis, paths: Sequence[Path]) -> Analysis:

@@ -8,7 +8,11 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from netlab.config import nearest
+from netlab.errors import ScenarioError
 from netlab.schema.analysis import SCENARIOS
+from netlab.whatif.scenario_files import parse_scenarios
+from netlab.whatif.scenarios import Scenario
 
 __all__ = ["Answer", "Baseline", "WhatIf"]
 
@@ -67,9 +71,23 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
         document: dict[str, Any] = msgspec.to_builtins(self)
         return document
 
-    def json(self) -> str:
-        """The document as JSON text, ending in a line feed."""
-        return msgspec.json.format(msgspec.json.encode(self.to_dict()), indent=1).decode() + "\n"
+    def question(self, name: str) -> Scenario:
+        """The scenario that was answered under a name.
+
+        Raises
+        ------
+        ScenarioError
+            If there is none of that name; names the nearest.
+        """
+        asked = {answer.name: answer.changes for answer in self.scenarios}
+        if name not in asked:
+            raise ScenarioError(f"There is no scenario {name!r} here; {nearest(name, asked)}")
+        return parse_scenarios({"scenario": [{"name": name, "change": asked[name]}]})[0]
+
+    def json(self, **more: msgspec.Struct | None) -> str:
+        """The document as JSON text, ending in a line feed; ``more`` are further parts by name, left out where None."""
+        parts = {name: part for name, part in more.items() if part is not None}
+        return msgspec.json.format(msgspec.json.encode({**self.to_dict(), **parts}), indent=1).decode() + "\n"
 
     def frame(self) -> pl.DataFrame:
         """The ``scenarios`` table, in the order of the questions."""

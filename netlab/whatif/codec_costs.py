@@ -33,6 +33,13 @@ class CodecCosts(msgspec.Struct, frozen=True, kw_only=True):
             return None
         return elements * (self.encode_ns_per_element[method] + self.decode_ns_per_element[method])
 
+    def scaled(self, factor: float) -> CodecCosts:
+        """The same device, so many times as slow."""
+        encode, decode = (
+            {method: cost * factor for method, cost in costs.items()} for costs in (self.encode_ns_per_element, self.decode_ns_per_element)
+        )
+        return msgspec.structs.replace(self, encode_ns_per_element=encode, decode_ns_per_element=decode)
+
 
 def codec_costs_path() -> Path:
     """Where calibration is kept: the user's cache."""

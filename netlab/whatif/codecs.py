@@ -13,12 +13,13 @@ from netlab.units import dtype_bytes
 from netlab.whatif.codec_costs import CodecCosts
 from netlab.whatif.scenarios import Compression
 
-__all__ = ["Wire", "codec_ns", "wire"]
+__all__ = ["Wire", "codec_ns", "reference_costs", "wire"]
 
 #: Bytes that one codec pass over a GPU moves per second: a memory-bound kernel at about 60 % of an A100's 2.0 TB/s (A100 80GB datasheet).
 _GPU_BYTES_PER_NS = 1_200.0
 
 #: Encode plus decode of 25.2 MB of fp32 on one CPU core, ms; measured with torch 2.13 (methods as in docs/whatif.md).
+_CPU_ELEMENTS = 6_297_600
 _CPU_MS_PER_25MB = {"fp16": 3.7, "bf16": 3.7, "fp8": 129.0, "int8": 129.0, "onebit": 40.0, "topk": 218.0, "powersgd": 91.0}
 
 #: Passes over the gradient that encode plus decode make, in bytes per element: read, write, and the extra reads of reductions or selection.
@@ -90,7 +91,16 @@ def codec_ns(change: Compression, size_bytes: int, dtype: str | None, *, cpu: bo
     elements = size_bytes / (dtype_bytes(dtype) or 4)
     if measured is not None and measured.gpu != cpu and (own := measured.codec_ns(change.method, elements)) is not None:
         return own
+    reference = reference_costs(cpu=cpu, rank=change.rank or 1).codec_ns(change.method, elements)
+    return reference or 0.0
+
+
+def reference_costs(*, cpu: bool, rank: int = 1) -> CodecCosts:
+    """The shipped reference figures in the form of measured ones; ``rank`` is PowerSGD's."""
     if cpu:
-        return _CPU_MS_PER_25MB[change.method] * 1e6 * elements / 6_297_600
-    passes = _GPU_BYTES_PER_ELEMENT[change.method] * (math.sqrt(change.rank or 1) if change.method == "powersgd" else 1.0)
-    return elements * passes / _GPU_BYTES_PER_NS
+        cost = {method: milliseconds * 1e6 / _CPU_ELEMENTS for method, milliseconds in _CPU_MS_PER_25MB.items()}
+    else:
+        cost = {method: moved / _GPU_BYTES_PER_NS for method, moved in _GPU_BYTES_PER_ELEMENT.items()}
+        cost["powersgd"] *= math.sqrt(rank)
+    half = {method: value / 2 for method, value in cost.items()}
+    return CodecCosts(device="reference", gpu=not cpu, elements=0, encode_ns_per_element=half, decode_ns_per_element=half, torch_version="")

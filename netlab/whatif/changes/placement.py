@@ -1,4 +1,4 @@
-"""What lies above the leaves, and who stands where: layout, oversubscription, load balancing, declared efficiency, rank order."""
+"""What lies above the leaves, and who stands where: layout, oversubscription, load balancing, rank order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from netlab.whatif.scenarios import Topology
 
 __all__ = ["change_placement"]
 
-_KEYS = ("oversubscription", "layout", "load_balancing", "efficiency", "rank_order")
+_KEYS = ("oversubscription", "layout", "load_balancing", "rank_order")
 #: A dragonfly's global links carry a flow once on the minimal path, twice over a random group in between (Valiant).
 _VALIANT = 2.0
 
@@ -88,19 +88,16 @@ def _factor(
         low, middle, high = np.quantile(times, (0.025, 0.5, 0.975)) / base
         return _Factor(float(low), float(middle), float(high) * (_VALIANT if kind == "dragonfly" and len(set(leaf_of)) > 1 else 1.0))
 
-    declared = change.efficiency or (1.0, 1.0)
     if leaves is not None:
         names = [leaves[host] for host in numbers]
         compact = {leaf: number for number, leaf in enumerate(sorted(set(names)))}
-        factor = ratio([compact[leaf] for leaf in names])
-    else:
-        near, far = ratio([0] * len(numbers)), ratio(range(len(numbers)))
-        sure = every_pair or kind == "rail"
-        factor = near if kind == "rail" else _Factor(far.low if sure else near.low, (near.middle * far.middle) ** 0.5, far.high)
-        if every_pair and kind != "rail":
-            factor = replace(factor, middle=far.middle)
-    middle = sum(declared) / 2
-    return _Factor(factor.low / declared[1], factor.middle / middle, factor.high / declared[0])
+        return ratio([compact[leaf] for leaf in names])
+    near, far = ratio([0] * len(numbers)), ratio(range(len(numbers)))
+    if kind == "rail":
+        return near
+    if every_pair:
+        return far
+    return _Factor(near.low, (near.middle * far.middle) ** 0.5, far.high)
 
 
 def _leaves(draft: Draft, setting: Setting, hosts: Hosts, change: Topology) -> Mapping[int, int] | None:
@@ -162,6 +159,3 @@ def _say(draft: Draft, change: Topology, leaves_known: bool, *, spread: bool) ->
         draft.say(
             f"ECMP hashes {flows} flow{'s' if flows > 1 else ''} per NIC pair; the range is that of 400 drawn hashes, all flows at once."
         )
-    if change.efficiency is not None:
-        low, high = change.efficiency
-        draft.say(f"Congestion control and loss leave {100 * low:g} to {100 * high:g} % of the links, as declared; they are not simulated.")

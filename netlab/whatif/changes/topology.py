@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from netlab.whatif import fabric
-from netlab.whatif.changes.hosts import Hosts, on_layer
+from netlab.whatif.changes.hosts import Hosts, Mask, on_layer
 from netlab.whatif.changes.placement import change_placement
 from netlab.whatif.changes.targets import require_split
 from netlab.whatif.draft import Draft, Refusal, Setting
@@ -48,6 +48,8 @@ def change_topology(draft: Draft, setting: Setting, change: Topology) -> None:
         _algorithm(draft, setting, hosts, change.algorithm)
     if change.fabric is not None:
         _fabric(draft, setting, hosts, change.fabric)
+    if change.efficiency is not None:
+        _efficiency(draft, setting, hosts, change)
     change_placement(draft, setting, hosts, change)
 
 
@@ -62,10 +64,7 @@ def _rate(draft: Draft, setting: Setting, hosts: Hosts, layer: str, old_gbps: fl
             (f"links.{key} in netlab.toml (one-direction Gbit/s per GPU)",),
         )
     draft.inputs_used.append(f"links.{key} = {old_gbps:g}")
-    reached = draft.transfers.bus_gb_per_s() * 8
-    lanes = np.array([hosts.lanes(m) if layer == "inter_node" else 1 for m in hosts.members])
-    share = reached / (old_gbps * lanes)
-    best = float(np.nanmax(share[chosen])) if np.isfinite(share[chosen]).any() else np.nan
+    best = _best_share(draft, hosts, chosen, layer, old_gbps)
     speed = new_gbps / old_gbps
     if np.isnan(best):
         draft.lower("datasheet")
@@ -94,6 +93,28 @@ def _rate(draft: Draft, setting: Setting, hosts: Hosts, layer: str, old_gbps: fl
         f"{layer.replace('_', '-').capitalize()} links go from {old_gbps:g} to {new_gbps:g} Gbit/s per GPU; they were the limit "
         f"({100 * best:.0f} % used), and nothing else (PCIe, channels, NVLink) becomes one."
     )
+
+
+def _best_share(draft: Draft, hosts: Hosts, chosen: Mask, layer: str, gbps: float) -> float:
+    """Largest share of the links' rate that a transfer reached; NaN where no message size is known."""
+    lanes = np.array([hosts.lanes(m) if layer == "inter_node" else 1 for m in hosts.members])
+    share = draft.transfers.bus_gb_per_s() * 8 / (gbps * lanes)
+    return float(np.nanmax(share[chosen])) if np.isfinite(share[chosen]).any() else np.nan
+
+
+def _efficiency(draft: Draft, setting: Setting, hosts: Hosts, change: Topology) -> None:
+    """Links that congestion control and loss leave a part of. Links with rate to spare lose that first."""
+    low, high = change.efficiency or (1.0, 1.0)
+    chosen = on_layer(draft, setting, hosts, "inter_node")
+    old = setting.inter_node_gbps
+    best = np.nan if old is None else _best_share(draft, hosts, chosen, "inter_node", old)
+    faster = 1.0 if old is None or change.inter_node_gbps is None else change.inter_node_gbps / old
+    spare = faster / best if best < _LIMITING else 1.0
+    slower = [max(1.0, 1 / (share * spare)) for share in (high, (low + high) / 2, low)]
+    draft.byte_ns[chosen] *= slower[1]
+    draft.byte_range = (draft.byte_range[0] * slower[0] / slower[1], draft.byte_range[1] * slower[2] / slower[1])
+    draft.lower("datasheet")
+    draft.say(f"Congestion control and loss leave {100 * low:g} to {100 * high:g} % of the links, as declared; they are not simulated.")
 
 
 def _domain(draft: Draft, setting: Setting, hosts: Hosts, domain: int) -> None:
