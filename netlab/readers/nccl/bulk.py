@@ -63,6 +63,7 @@ class Bulk:
         self._collector = collector
         self._process_numbers = _Numbers()
         self._process_of = np.empty(0, np.int64)
+        self._call_numbers, self._owner_of_call, self._inits = _Numbers(), np.empty(0, np.int64), 0
         self._forget_messages()
 
     def _forget_messages(self) -> None:
@@ -181,20 +182,20 @@ class Bulk:
                 collector.handle(collector.state.in_order[piece.who[line]], piece.record(line), found_message)
         each = np.flatnonzero((fate == _EACH) | (fate == _TORN))
         return {
-            line: own.get(line) or self._understood[number] or collector.understand(piece.level(line), piece.message(line))
+            line: own.get(line) or self._understood[number] or collector.understand("INFO", piece.message(line))
             for line, number in zip(lines[each].tolist(), numbers[each].tolist(), strict=True)
         }
 
     def _understand(self, piece: Piece, line: int, number: int) -> Understood:
-        level, text = piece.level(line), piece.message(line)
-        found = self._collector.understand(level, text)
+        text = piece.message(line)
+        found = self._collector.understand("INFO", text)
         if number >= len(self._fate):
             self._fate = np.concatenate([self._fate, np.zeros_like(self._fate)])
             self._saying = np.concatenate([self._saying, np.full_like(self._saying, -1)])
         fates = {"records": _COUNTED if not found.handled else _ONCE if found.repeatable else _EACH, "unknown": _UNKNOWN, "torn": _TORN}
         self._fate[number] = fates[found.fate]
         if found.event is not None:
-            self._saying[number] = self._collector.sayings.number(level, found.event, text)
+            self._saying[number] = self._collector.sayings.number("INFO", found.event, text)
         # A message that is handled each time and hardly ever repeats is not worth its memory.
         self._understood.append(found if found.fate == "records" and (found.repeatable or len(text) < 100) else None)
         return found
@@ -216,7 +217,7 @@ class Bulk:
 
     def _in_order(self, piece: Piece, ordered: dict[int, Understood]) -> None:
         """Lines that change who is who, in order; calls in front of the end of a communicator are taken before it."""
-        found, kinds = piece.found, piece.found.kind
+        collector, found, kinds = self._collector, piece.found, piece.found.kind
         inits, layouts = np.flatnonzero(kinds == scan.INIT), np.flatnonzero(kinds == scan.LAYOUT)
         rows: list[tuple[int, int, Understood | list[int] | None]] = [(line, scan.PLAIN, said) for line, said in ordered.items()]
         rows += [(line, scan.UNUSUAL, None) for line in np.flatnonzero(kinds == scan.UNUSUAL).tolist()]
@@ -229,6 +230,9 @@ class Bulk:
             while at < len(rows) and rows[at][0] < border:
                 self._take(piece, *rows[at])
                 at += 1
+            if collector.state.inits != self._inits:  # an address may mean another communicator now
+                self._inits = collector.state.inits
+                self._call_numbers, self._owner_of_call = _Numbers(), np.empty(0, np.int64)
             until = int(np.searchsorted(calls, border))
             self._calls(piece, found.calls[done:until], calls[done:until])
             done = until
@@ -270,19 +274,19 @@ class Bulk:
         if not len(calls):
             return
         collector = self._collector
-        mixed = piece.who[lines] * 1_000_000_007 + calls[:, fields.COMM]
-        _, at, place = np.unique(mixed, return_index=True, return_inverse=True)
-        owners = np.empty(len(at), np.int64)
-        for number in np.argsort(at):
-            row, line = calls[at[number]], int(lines[at[number]])
+        numbers, new = self._call_numbers.of(piece.who[lines] * 1_000_000_007 + calls[:, fields.COMM])
+        owners = []
+        for place in new.tolist():
+            row, line = calls[place], int(lines[place])
             pointer, nranks = f"0x{int(row[fields.COMM]):x}", int(row[fields.NRANKS])
-            owners[number] = collector.owner_of_call(collector.state.in_order[piece.who[line]], pointer, nranks, piece.first + line + 1)
+            owners.append(collector.owner_of_call(collector.state.in_order[piece.who[line]], pointer, nranks, piece.first + line + 1))
+        self._owner_of_call = np.concatenate([self._owner_of_call, np.array(owners, dtype=np.int64)])
         _, at_name, name_place = np.unique(calls[:, fields.NAME_HASH], return_index=True, return_inverse=True)
         names = [piece.text(int(calls[i, fields.NAME_START]), int(calls[i, fields.NAME_END]), int(lines[i])) for i in at_name]
         functions = np.array([collector.operations.function(name) for name in names])
         collector.records += len(calls)
         collector.operations.add_columns(
-            owners[place.reshape(-1)],
+            self._owner_of_call[numbers],
             functions[name_place.reshape(-1)],
             calls[:, fields.SEQ],
             calls[:, fields.COUNT],

@@ -26,7 +26,7 @@ SIDES = (None, "send", "receive")
 _OFI_NAMES = frozenset({"AWS Libfabric", "Libfabric", "OFI"})
 _PATH = re.compile(PATH)
 _ROWS = 50_000
-_PART_ROWS = 200_000
+_PART_ROWS = 100_000
 
 
 class _Path(NamedTuple):
@@ -177,11 +177,12 @@ class Connections:
 
     def _networks(self, block: _Block, context: _Context) -> dict[str, pl.Series]:
         """Network, NIC, its index and GPUDirect. An index is named by what this process listed, else by another one of its host."""
-        pairs, place = np.unique(block.process.astype(np.int64) * (len(self._paths) + 1) + block.path, return_inverse=True)
+        # Most processes list the same NICs, so what a transport means is worked out once for each different list.
+        lists = np.array(context.listed, dtype=np.int64)
+        pairs, at, place = np.unique(lists[block.process] * (len(self._paths) + 1) + block.path, return_index=True, return_inverse=True)
         rows = []
-        for pair in pairs.tolist():
-            number, path = divmod(pair, len(self._paths) + 1)
-            rows.append(_network(context.processes[number], self._paths[path], context.listing))
+        for pair, first in zip(pairs.tolist(), block.process[at].tolist(), strict=True):
+            rows.append(_network(context.processes[first], self._paths[pair % (len(self._paths) + 1)], context.listing))
         columns = list(zip(*rows, strict=True))
         kinds = (("network", pl.String), ("nic", pl.String), ("gdr", pl.Boolean), ("nic_index", pl.Int64))
         return {
@@ -201,6 +202,8 @@ class _Context:
     global_of: dict[tuple[str | None, int | None], int | None]
     worlds: frozenset[str | None]
     listing: dict[str | None, Process]
+    #: Number of the list of NICs that counts for each process.
+    listed: list[int]
 
     @classmethod
     def of(cls, state: LogState) -> _Context:
@@ -210,11 +213,18 @@ class _Context:
         for process in processes:
             if process.ib_nics or process.socket_nics:
                 listing.setdefault(process.host, process)
+        numbers: dict[object, int] = {}
+        listed = []
+        for process in processes:
+            other = listing.get(process.host, process)
+            nics = (process.ib_nics or other.ib_nics, process.socket_nics or other.socket_nics)
+            listed.append(numbers.setdefault(tuple(tuple(sorted(of.items())) for of in nics), len(numbers)))
         return cls(
             processes,
             {(c.comm_id, c.rank): c.global_rank for c in members},
             frozenset(c.comm_id for c in members if c.is_world),
             listing,
+            listed,
         )
 
 

@@ -15,7 +15,7 @@ from netlab.schema import TABLES
 
 __all__ = ["Operations"]
 
-_PART_ROWS = 200_000
+_PART_ROWS = 100_000
 #: Operations whose message is the buffer of all ranks together, while the call counts one rank's part.
 _WHOLE = frozenset({"all_gather", "reduce_scatter", "all_to_all", "gather", "scatter"})
 
@@ -79,8 +79,11 @@ class Operations:
             self.add_columns(*(rows[:, i] for i in range(rows.shape[1])))
 
     def ready(self, source: str) -> Iterator[pl.DataFrame]:
-        """Full parts, once every communicator in sight has printed its id; then nothing that comes later can change a row."""
-        if sum(len(block.line) for block in self._blocks) >= _PART_ROWS and all(o.unique_id and o.rank is not None for o in self._owners):
+        """Full parts, once every communicator in sight has printed its id; then nothing that comes later can change a row.
+
+        An address that was never announced (a torn number, a log that begins late) stands for itself and holds nothing up.
+        """
+        if sum(len(block.line) for block in self._blocks) >= _PART_ROWS and all(o.unique_id or o.rank is None for o in self._owners):
             yield from self.frames(source)
 
     def frames(self, source: str) -> Iterator[pl.DataFrame]:
@@ -94,7 +97,7 @@ class Operations:
 
     def _frame(self, block: _Block, source: str) -> pl.DataFrame:
         names = [op_name(name) for name in self._functions]
-        ids = [owner.unique_id or owner.comm_id for owner in self._owners]
+        ids = [owner.unique_id or owner.comm_id or owner.pointer for owner in self._owners]
         sizes = np.array([DTYPES[code][1] if code in DTYPES else 0 for code in range(256)])
         size = np.where((block.dtype >= 0) & (block.dtype < 256), sizes[block.dtype.clip(0, 255)], 0)
         nranks = np.array([owner.nranks or 0 for owner in self._owners])[block.owner]

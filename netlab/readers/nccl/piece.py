@@ -52,21 +52,18 @@ class Piece:
 
     def prefix(self, line: int) -> str:
         """What a launcher put in front of a record."""
-        return self.text(int(self.found.start[line]), int(self.found.parts[line, _HOST]), line)
-
-    def level(self, line: int) -> str:
-        """INFO or TRACE: the scan leaves other levels that have messages to `records`."""
-        body = int(self.found.parts[line, _BODY])
-        return self._data[body - 6 : body - 1].decode("ascii").strip()
+        start, host = int(self.found.start[line]), int(self.found.parts[line, _HOST])
+        return self.text(start, host, line) if start < host else ""
 
     def message(self, line: int) -> str:
         """Message of a record."""
         return self.text(int(self.found.parts[line, _BODY]), int(self.found.parts[line, _STOP]), line)
 
     def record(self, line: int) -> Record:
-        """A record whose header the scan has read."""
+        """A record whose header the scan has read; of other levels than INFO it leaves all to `records`."""
+        process = self._collector.state.in_order[self.who[line]]
         message, prefix = self.message(line), self.prefix(line)
-        return Record(self.first + line + 1, self.host(line), self.pid(line), self.tid(line), self.level(line), message, prefix, None)
+        return Record(self.first + line + 1, process.host or "", process.pid, self.tid(line), "INFO", message, prefix, None)
 
     def next_speaker(self, line: int) -> int | None:
         """The number of the process that speaks next behind a line, unless a line comes first that is not read yet."""

@@ -24,7 +24,7 @@ CUT_LENGTH = 940
 PATTERNS = ("ring", "tree", "nvls_tree")
 BASES = ("order", "graph", "trees")
 _ROWS = 50_000
-_PART_ROWS = 200_000
+_PART_ROWS = 100_000
 
 Edge = tuple[int, int, int, int, int, bool]
 

@@ -37,7 +37,7 @@ from netlab.readers.nccl.compiled_messages import (
 __all__ = ["BARRIER", "CALL", "EDGES", "FOREIGN", "INIT", "LAYOUT", "NOTED", "PARTIAL", "PLAIN", "UNUSUAL", "VIA", "Scan", "scan_lines"]
 
 #: Kinds of lines. After a BARRIER (the end of a communicator) an address may mean another one; a PARTIAL line goes on in the next; NOTED is
-#: a call of the API that adds nothing. Kinds behind UNUSUAL have a header.
+#: a call of the API or a TRACE record, which add nothing. Kinds behind UNUSUAL have a header.
 BLANK, FOREIGN, PARTIAL, UNUSUAL, PLAIN, CALL, BARRIER, VIA, INIT, LAYOUT, EDGES, NOTED = range(12)
 
 Int64s = NDArray[np.int64]
@@ -120,7 +120,7 @@ def _scan(buffer, start, end, kind, process, message, prefix, parts, calls, vias
                 if level == 67:  # CALL
                     result = NOTED if _is_api_call(buffer, body, stop) else UNUSUAL
                 elif level == 84:  # TRACE
-                    result = PLAIN
+                    result = NOTED
                 elif letter == 67 or letter == 82 or letter == 84:  # Channel, Ring, Tree
                     if read_via(buffer, body, stop, vias, connected):
                         connected += 1
@@ -149,7 +149,7 @@ def _scan(buffer, start, end, kind, process, message, prefix, parts, calls, vias
                     elif _ends_communicator(buffer, at, stop):
                         result = BARRIER
                 if result in (PLAIN, BARRIER):
-                    message[line] = hash_bytes(buffer, body, stop) ^ level
+                    message[line] = hash_bytes(buffer, body, stop)
             elif host == -2:
                 result = PARTIAL
         kind[line] = result
@@ -327,11 +327,9 @@ def scan_lines(data: bytes) -> Scan:
     process, message, prefix = np.zeros(lines, np.int64), np.zeros(lines, np.int64), np.zeros(lines, np.int64)
     parts = np.empty((lines, 6), np.int64)
     calls, vias = np.empty((lines, CALL_FIELDS), np.int64), np.empty((lines, VIA_FIELDS), np.int64)
-    ends = data.count(b"COMPLETE") + data.count(b"Init START") + 1
-    inits = np.empty((ends, INIT_FIELDS), np.int64)
-    layouts = np.empty((data.count(b" MNNVL ") + 1, LAYOUT_FIELDS), np.int64)
-    # Two edges per arrow at most: three children and a parent stand around two of them.
-    edges = np.empty((2 * data.count(b"->") + 8, EDGE_FIELDS), np.int32)
+    inits, layouts = np.empty((lines, INIT_FIELDS), np.int64), np.empty((lines, LAYOUT_FIELDS), np.int64)
+    # Where a piece holds more edges than this, the rest of their lines is read the long way.
+    edges = np.empty((4 * lines + 4096, EDGE_FIELDS), np.int32)
     called, connected, begun, laid, drawn = _scan(
         buffer, start, end, kind, process, message, prefix, parts, calls, vias, inits, layouts, edges
     )

@@ -97,6 +97,8 @@ class LogState:
         self.processes: dict[tuple[str | None, int], Process] = {}
         #: Processes by their numbers.
         self.in_order: list[Process] = []
+        #: Init, Destroy and Abort lines so far.
+        self.inits = 0
         self._waiting_versions: list[tuple[str, int]] = []
         #: Line of a version without a header to the process that printed it.
         self.speaker_of_line: dict[int, Process] = {}
@@ -131,6 +133,7 @@ class LogState:
 
     def init(self, process: Process, tid: int, line: int, said: InitLine, ts_ns: int | None = None) -> Communicator:
         """An Init, Destroy or Abort line; with time stamps, START to COMPLETE is the time of the initialisation."""
+        self.inits += 1
         pointer, what, unique, rank = said.pointer, said.what, said.unique_id, said.rank
         found = process.by_pointer.get(pointer)
         other = found is not None and found.rank is not None and found.rank != rank and found.pointer == pointer and not said.parent
