@@ -45,6 +45,7 @@ ISSUE_CODES: dict[str, str] = {
     "STEP_WITHOUT_DEVICE_EVENTS": "A step has launches, but no device events; it is kept out of the figures.",
     "NO_DEVICE_EVENTS": "The trace has no device activity; shares cannot be given.",
     "NO_COMMUNICATION": "No communication was seen.",
+    "COMMUNICATORS_APART": "Logs of old versions name no communicator; those of several files could not be joined for certain.",
     "COMM_ON_COMPUTE_STREAM": "Communication runs on the stream of compute and cannot overlap it.",
     "UNCLASSIFIED_KERNEL": "A long kernel alone on a side stream may be communication; add it under [[classify]].",
     "CLOCK_SKEW": "Clocks of two domains differ by more than 100 us; it was corrected.",

@@ -8,9 +8,14 @@ import polars as pl
 
 from netlab.align.counters import align_counters
 from netlab.align.ports import build_ports
+from netlab.attribute.counter_coverage import counter_coverage
+from netlab.attribute.host_traffic import host_traffic
 from netlab.attribute.link_intervals import link_intervals
+from netlab.attribute.link_queues import link_queues
+from netlab.attribute.link_traffic import link_traffic
 from netlab.attribute.links import links
 from netlab.attribute.nccl import hangs, log_world_size, nccl_issues, rank_hosts, rank_places
+from netlab.attribute.nccl_files import join_files
 from netlab.attribute.nccl_groups import call_communicators, group_links, pair_links
 from netlab.attribute.nccl_repeats import without_repeats
 from netlab.config import Config
@@ -38,13 +43,15 @@ def hosts_of_ranks(frames: Mapping[str, pl.DataFrame]) -> dict[int, str]:
 def add_nccl(frames: Frames) -> list[Issue]:
     """Add what logs and dumps tell of ranks, groups and pairs, and ``hangs``; what two files tell alike stands once."""
     frames |= without_repeats(frames)
+    joined, apart = join_files(frames)
+    frames |= joined
     communicators, flight = _table(frames, "communicators"), _table(frames, "flight")
     if communicators.is_empty() and flight.is_empty() and _table(frames, "nccl_events").is_empty():
         return []
     frames["rank_places"] = rank_places(communicators, _table(frames, "connections"))
     frames["hangs"] = hangs(flight, _table(frames, "nccl_events"), communicators)
     _join_groups(frames, communicators)
-    return nccl_issues(communicators, flight, frames.get("ranks"), frames.get("groups"), _traced_size(frames))
+    return [*apart, *nccl_issues(communicators, flight, frames.get("ranks"), frames.get("groups"), _traced_size(frames))]
 
 
 def _join_groups(frames: Frames, communicators: pl.DataFrame) -> None:
@@ -111,7 +118,15 @@ def add_links(frames: Frames, config: Config) -> list[Issue]:
     frames["ports"], more = build_ports(frames)
     intervals, doubts = link_intervals(counters, frames["ports"])
     frames["link_intervals"] = intervals
-    frames["links"] = links(intervals, frames["ports"], _window(frames), _communication(frames))
+    window = _window(frames)
+    frames["links"] = links(intervals, frames["ports"], window, _communication(frames))
+    frames["link_queues"] = link_queues(counters, intervals, frames["ports"], window)
+    frames["link_traffic"] = link_traffic(intervals, frames["links"], _step_ns(frames))
+    frames["counter_coverage"] = counter_coverage(counters, intervals, frames["ports"])
+    if window is not None:
+        frames["host_traffic"] = host_traffic(
+            _table(frames, "collectives"), _table(frames, "p2p"), _table(frames, "ranks"), intervals, frames["ports"], window
+        )
     return [*issues, *more, *doubts]
 
 
@@ -121,6 +136,13 @@ def _window(frames: Mapping[str, pl.DataFrame]) -> tuple[int, int] | None:
     known = steps if steps.height else activities
     start, end = known["start_ns"].min(), known["end_ns"].max()
     return (start, end) if isinstance(start, int) and isinstance(end, int) else None
+
+
+def _step_ns(frames: Mapping[str, pl.DataFrame]) -> float | None:
+    """Median length of complete steps."""
+    steps = _table(frames, "steps").filter("complete")
+    length = (steps["end_ns"] - steps["start_ns"]).median()
+    return float(length) if isinstance(length, (int, float)) else None
 
 
 def _communication(frames: Mapping[str, pl.DataFrame]) -> pl.DataFrame | None:
