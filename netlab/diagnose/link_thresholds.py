@@ -36,7 +36,19 @@ class LinkThresholds:
     rail_imbalance: Threshold = Threshold(
         1.2, "largest rail 1.2 times the mean: netlab's own rule of thumb; rails of one job should be equal"
     )
-    temperature_c: Threshold = Threshold(70, "UFM PDR plugin: module temperature 70 C")
+    post_fec_ber: Threshold = Threshold(1e-12, "ibdiagnet --ber_thresh: bit error rate after correction 1e-12")
+    temperature_c: Threshold = Threshold(70, "UFM PDR plugin: module temperature 70 C, or 10 C more than before")
+    temperature_rise_c: Threshold = Threshold(10, "UFM PDR plugin: module temperature 70 C, or 10 C more than before")
+    queue_us: Threshold = Threshold(
+        100, "100 to 200 us of the link's bandwidth: netlab's rule of thumb for what a queue may hold before it delays collectives"
+    )
+    queue_full_us: Threshold = Threshold(
+        200, "100 to 200 us of the link's bandwidth: netlab's rule of thumb for what a queue may hold before it delays collectives"
+    )
+    traffic_excess: Threshold = Threshold(
+        0.05, "5 % beyond headers: netlab's own margin for control traffic and messages at the window's borders"
+    )
+    class_agreement: Threshold = Threshold(0.75, "three quarters of like ports agree on one class: netlab's own rule of thumb")
     storm_share: Threshold = Threshold(
         0.9, "SONiC pfcwd: a queue that is paused without a break for 200 ms is a storm; here 90 % of the last poll"
     )

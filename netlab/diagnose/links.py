@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from netlab.config import Limits
 from netlab.diagnose.link_accusations import with_localisation
+from netlab.diagnose.link_classes import class_findings, watermark_findings
 from netlab.diagnose.link_congestion import ecn_findings, incast_findings, pause_findings, storm_findings, wait_findings
+from netlab.diagnose.link_course import anomaly_findings, traffic_findings
 from netlab.diagnose.link_facts import link_facts
 from netlab.diagnose.link_health import error_findings, flap_findings, loss_findings
+from netlab.diagnose.link_levels import gauge_findings, snapshot_findings
 from netlab.diagnose.link_load import headroom_findings, imbalance_findings, oversubscription_findings, utilisation_findings
 from netlab.diagnose.localise import Localisation, localise
 from netlab.findings import Finding
@@ -33,9 +36,11 @@ def link_findings(run: Run, limits: Limits | None = None, localisation: Localisa
     """
     bands = limits or Limits()
     facts = link_facts(run)
+    levels = [*gauge_findings(facts, run), *snapshot_findings(run), *watermark_findings(run)]
     if not facts.links:
-        return []
+        return levels
     found = [
+        *levels,
         *error_findings(facts),
         *flap_findings(facts),
         *loss_findings(facts, run),
@@ -44,6 +49,9 @@ def link_findings(run: Run, limits: Limits | None = None, localisation: Localisa
         *ecn_findings(facts),
         *wait_findings(facts),
         *incast_findings(facts),
+        *class_findings(facts, run),
+        *traffic_findings(run),
+        *anomaly_findings(run),
         *oversubscription_findings(facts, bands),
         *imbalance_findings(facts, bands),
         *utilisation_findings(facts, bands),

@@ -11,6 +11,7 @@ import msgspec
 import polars as pl
 
 from netlab.attribute import Attribution, attribution, input_marks
+from netlab.attribute.counter_coverage import with_clocks
 from netlab.attribute.nccl import logged_gbps
 from netlab.config import Settings
 from netlab.diagnose import judge
@@ -64,6 +65,9 @@ def analyse_run(run: Run, threshold: Fraction) -> Analysis:
     localisation = localise(run)
     if localisation.verdicts:
         run = run.with_frames({"links": mark_links(run.frame("links"), localisation)})
+    if localisation.clocks:
+        clocks = {device: (clock.offset_ns, clock.low_ns, clock.high_ns) for device, clock in localisation.clocks}
+        run = run.with_frames({"counter_coverage": with_clocks(run.frame("counter_coverage"), clocks)})
     judgement = _judgement(run, figures, localisation)
     verdict = build_verdict(run, figures, judgement)
     tables = {**figures.tables, "findings": findings_frame(judgement.findings)}

@@ -13,6 +13,7 @@ from netlab.schema.operations import OPERATION_TABLES
 from netlab.schema.table import Column, Table, by_name
 from netlab.schema.timeline import TIMELINE_TABLES
 from netlab.schema.traces import RAW_TABLES
+from netlab.schema.traffic import TRAFFIC_TABLES
 
 __all__ = ["SCHEMA_VERSION", "TABLES", "Column", "Table", "tables_markdown"]
 
@@ -30,6 +31,7 @@ TABLES = by_name(
         *NCCL_TABLES,
         *NCCL_STRUCTURE_TABLES,
         *COUNTER_TABLES,
+        *TRAFFIC_TABLES,
         *OPERATION_TABLES,
         *RAW_TABLES,
     )
