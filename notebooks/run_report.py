@@ -78,10 +78,31 @@ report.exhibit(study, "transfer-tails")
 report.exhibit(study, "rank-pairs")
 
 # %%
+report.exhibit(study, "communicators")
+
+# %%
+report.exhibit(study, "nic-use")
+
+# %%
+report.exhibit(study, "nccl-errors")
+
+# %%
+report.exhibit(study, "counter-coverage")
+
+# %%
 report.exhibit(study, "links")
 
 # %%
 report.exhibit(study, "links-over-time")
+
+# %%
+report.exhibit(study, "traffic-course")
+
+# %%
+report.exhibit(study, "traffic-classes")
+
+# %%
+report.exhibit(study, "host-traffic")
 
 # %%
 report.exhibit(study, "clocks")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import islice
 
 import polars as pl
@@ -11,7 +12,7 @@ from netlab.attribute.nccl_contradictions import contradictions
 from netlab.issues import Issue
 from netlab.schema.nccl_structure import RANK_PLACES
 
-__all__ = ["hangs", "log_world_size", "logged_gbps", "nccl_issues", "rank_hosts", "rank_places"]
+__all__ = ["hangs", "listed_nics", "log_world_size", "logged_gbps", "nccl_issues", "rank_hosts", "rank_places"]
 
 
 def log_world_size(communicators: pl.DataFrame, flight: pl.DataFrame | None = None) -> int | None:
@@ -77,6 +78,23 @@ def _nics(connections: pl.DataFrame) -> pl.DataFrame:
         return pl.DataFrame(schema={"rank": pl.Int64, "nic": pl.String, "network": pl.String})
     counted = uses.group_by("rank", "nic", "network").len().sort(["rank", "len", "nic"], descending=[False, True, False])
     return counted.unique("rank", keep="first", maintain_order=True).select("rank", "nic", "network")
+
+
+_NIC = re.compile(r"\[\d+\]=?(?:\{[^}]*\}|([A-Za-z][\w.-]*):\d+/(\w+))")
+
+
+def listed_nics(events: pl.DataFrame) -> pl.DataFrame:
+    """RDMA NICs that the processes of each host found: ``host, nic, link``, from ``NET/IB : Using`` lines.
+
+    >>> listed = {"code": ["nics"], "key": ["IB"], "host": ["nodea"], "value": ["[0]mlx5_0:1/IB [1]mlx5_1:1/RoCE"]}
+    >>> listed_nics(pl.DataFrame(listed)).rows()
+    [('nodea', 'mlx5_0', 'IB'), ('nodea', 'mlx5_1', 'RoCE')]
+    """
+    lines = events.filter((pl.col("code") == "nics") & (pl.col("key") == "IB") & pl.col("host").is_not_null())
+    lines = lines.select("host", "value").unique(maintain_order=True)
+    rows = [(host, name, link) for host, value in lines.iter_rows() for name, link in _NIC.findall(value or "") if name]
+    schema = {"host": pl.String, "nic": pl.String, "link": pl.String}
+    return pl.DataFrame(rows, schema=schema, orient="row").unique(["host", "nic"], keep="first").sort("host", "nic")
 
 
 def logged_gbps(connections: pl.DataFrame, nodes: pl.DataFrame, paths: pl.DataFrame) -> dict[str, float]:

@@ -11,11 +11,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from netlab.figures.clocks import clock_frame, clock_quality
     from netlab.figures.collectives import bus_bandwidth, bus_bandwidth_frame, tails_frame, transfer_tails
+    from netlab.figures.communicators import communicator_map, communicator_map_frame
     from netlab.figures.comparison import change_of_parts, changes_frame
+    from netlab.figures.counting import (
+        class_shares,
+        class_shares_frame,
+        course_frame,
+        course_title,
+        coverage_frame,
+        coverage_title,
+        traffic_frame,
+        traffic_title,
+    )
     from netlab.figures.explorer import rank_step_explorer
     from netlab.figures.frames import rows_frame
     from netlab.figures.gantt import gantt_frame, worst_step, worst_step_gantt
     from netlab.figures.links import link_use, link_use_frame, link_use_over_time, link_use_over_time_frame
+    from netlab.figures.nccl import error_timeline, error_timeline_frame, nic_use, nic_use_frame
     from netlab.figures.outlook import best_scenario, scenario_frame
     from netlab.figures.parts import attribution
     from netlab.figures.renderer import compile_vega, enable
@@ -35,14 +47,28 @@ _HOMES = {
     "changes_frame": "comparison",
     "clock_frame": "clocks",
     "clock_quality": "clocks",
+    "communicator_map": "communicators",
+    "communicator_map_frame": "communicators",
     "compile_vega": "renderer",
+    "class_shares": "counting",
+    "class_shares_frame": "counting",
+    "course_frame": "counting",
+    "course_title": "counting",
+    "coverage_frame": "counting",
+    "coverage_title": "counting",
+    "traffic_frame": "counting",
+    "traffic_title": "counting",
     "enable": "renderer",
+    "error_timeline": "nccl",
+    "error_timeline_frame": "nccl",
     "gantt_frame": "gantt",
     "heat_strip": "strip",
     "link_use": "links",
     "link_use_frame": "links",
     "link_use_over_time": "links",
     "link_use_over_time_frame": "links",
+    "nic_use": "nccl",
+    "nic_use_frame": "nccl",
     "over_time": "trend",
     "pairs_frame": "waiting",
     "rank_pairs": "waiting",
@@ -68,16 +94,28 @@ __all__ = [
     "bus_bandwidth_frame",
     "change_of_parts",
     "changes_frame",
+    "class_shares",
+    "class_shares_frame",
     "clock_frame",
     "clock_quality",
+    "communicator_map",
+    "communicator_map_frame",
     "compile_vega",
+    "course_frame",
+    "course_title",
+    "coverage_frame",
+    "coverage_title",
     "enable",
+    "error_timeline",
+    "error_timeline_frame",
     "gantt_frame",
     "heat_strip",
     "link_use",
     "link_use_frame",
     "link_use_over_time",
     "link_use_over_time_frame",
+    "nic_use",
+    "nic_use_frame",
     "over_time",
     "pairs_frame",
     "rank_pairs",
@@ -89,6 +127,8 @@ __all__ = [
     "strip_frame",
     "tails_frame",
     "tornado",
+    "traffic_frame",
+    "traffic_title",
     "transfer_tails",
     "waiting_frame",
     "waiting_matrix",

@@ -19,7 +19,7 @@ _BINS = 120
 
 
 def link_use_frame(links: pl.DataFrame) -> pl.DataFrame:
-    """Links for the chart, those with evidence against them first, then the most used.
+    """Links for the chart, the worst first: localised, associated, those with errors, loss, pause or marks, then the most used.
 
     Parameters
     ----------
@@ -28,24 +28,52 @@ def link_use_frame(links: pl.DataFrame) -> pl.DataFrame:
 
     Returns
     -------
-    The rows with ``link`` (``device/port direction``), ``resolution`` (text beside every peak) and ``words`` (what speaks against the link)
-    added.
+    The rows with ``link`` (``device/port direction``), ``resolution`` (text beside a peak), ``words`` (what speaks against the link) and
+    ``state`` (how strongly) added; worst first.
     """
-    order = pl.col("localised").replace_strict({"localised": 0, "associated": 1}, default=2, return_dtype=pl.Int8)
     resolution = [_resolution(value) for value in links["resolution_ms"].to_list()] if "resolution_ms" in links.columns else []
-    return links.with_columns(
-        pl.format("{}/{} {}", "device", "port", "direction").alias("link"),
-        pl.Series("resolution", resolution, dtype=pl.String),
-        pl.Series("words", [_evidence(row) for row in links.iter_rows(named=True)], dtype=pl.String),
-    ).sort(order, pl.col("utilization_peak").fill_null(-1.0), "link", descending=[False, True, False])
+    rows = list(links.iter_rows(named=True))
+    troubles = [_trouble(row) for row in rows]
+    states = [
+        row["localised"] if row.get("localised") in _STATES[:2] else _STATES[2 if words else 3]
+        for row, words in zip(rows, troubles, strict=True)
+    ]
+    order = pl.col("state").replace_strict({name: number for number, name in enumerate(_STATES)}, return_dtype=pl.Int8)
+    return (
+        links.with_columns(
+            pl.format("{}/{} {}", "device", "port", "direction").alias("link"),
+            pl.Series("resolution", resolution, dtype=pl.String),
+            pl.Series("words", [", ".join(words) for words in troubles], dtype=pl.String),
+            pl.Series("state", states, dtype=pl.String),
+            pl.Series("weight", [_weight(row) for row in rows], dtype=pl.Float64),
+        )
+        .sort(order, "weight", pl.col("utilization_peak").fill_null(-1.0), "link", descending=[False, True, True, False])
+        .drop("weight")
+    )
 
 
-def _evidence(row: Mapping[str, Any]) -> str:
+#: What speaks against a link, strongest first.
+_STATES = ("localised", "associated", "errors, loss, pause or marks", "none")
+#: Shares below these are no news; the sources stand beside the same limits of the rules for findings.
+_NEWS = {"loss_ratio": 1e-4, "pause_ratio": 0.01, "ecn_ratio": 0.01}
+
+
+def _trouble(row: Mapping[str, Any]) -> list[str]:
     """What speaks against a link, in a few words; nothing for one that nothing speaks against."""
-    if row.get("localised") not in ("localised", "associated"):
-        return ""
-    parts = [("loses", row.get("loss_ratio")), ("paused", row.get("pause_ratio")), ("marked", row.get("ecn_ratio"))]
-    return ", ".join(f"{word} {100 * value:.2g} %" for word, value in parts if value)
+    named = row.get("localised") in _STATES[:2]
+    shares = [("loses", "loss_ratio"), ("paused", "pause_ratio"), ("marked", "ecn_ratio")]
+    words = [f"{word} {100 * row[name]:.2g} %" for word, name in shares if row.get(name) and (named or row[name] > _NEWS[name])]
+    if row.get("errors") and not row.get("loss_ratio"):
+        words.append(f"{row['errors']:,} errors")
+    if row.get("link_downed"):
+        words.append(f"went down {plural(row['link_downed'], 'time')}")
+    return words
+
+
+def _weight(row: Mapping[str, Any]) -> float:
+    """How many times its limit the worst of a link's troubles is; links that were down stand above all."""
+    shares = [(row.get(name) or 0.0) / limit for name, limit in _NEWS.items()]
+    return max([*shares, 1e9 if row.get("link_downed") else 0.0]) if _trouble(row) else 0.0
 
 
 def _resolution(ms: float | None) -> str:
@@ -79,19 +107,18 @@ def link_use(frame: pl.DataFrame, mean_limits: tuple[float, float] = (0.60, 0.80
         alt.Tooltip("loss_ratio:Q", title="lost packets", format=".2~e"),
         alt.Tooltip("pause_ratio:Q", title="time paused", format=".1%"),
         alt.Tooltip("ecn_ratio:Q", title="packets marked", format=".2%"),
-        alt.Tooltip("localised:N", title="evidence"),
+        alt.Tooltip("state:N", title="against it"),
     ]
     limits = alt.Chart(
         alt.InlineData(values=[{"low": mean_limits[0], "high": mean_limits[1], "peak": peak_limit, "text": f"peak limit {peak_limit:.0%}"}])
     )
-    states = ["localised", "associated", "no"]
-    colours = [PART_COLOURS["exposed transfer"], PART_COLOURS["exposed wait"], PART_COLOURS["compute"]]
-    present = [state for state in states if state in set(shown["localised"])]
+    colours = [PART_COLOURS[name] for name in ("exposed transfer", "exposed wait", "hidden communication", "compute")]
+    present = [state for state in _STATES if state in set(shown["state"])]
     colour = alt.Color(
-        "localised:N",
-        title="evidence against the link",
-        scale=alt.Scale(domain=present, range=[colours[states.index(state)] for state in present]),
-        legend=None if present == ["no"] else alt.Legend(labelExpr="datum.label == 'no' ? 'none' : datum.label"),
+        "state:N",
+        title="against the link",
+        scale=alt.Scale(domain=present, range=[colours[_STATES.index(state)] for state in present]),
+        legend=None if present == ["none"] else alt.Legend(labelLimit=260),
     )
     told = base.transform_filter("datum.words != ''").mark_text(align="left", fontSize=11.5, color=INK)
     chart = alt.layer(
@@ -108,11 +135,11 @@ def link_use(frame: pl.DataFrame, mean_limits: tuple[float, float] = (0.60, 0.80
     polled = coarse[0] if coarse else "resolution not known"
     subtitle = [f"Bar: mean, upright line: peak ({polled}; shorter bursts cannot be seen). Grey: band for means."]
     if frame.height > shown.height:
-        subtitle.append(f"{shown.height} of {frame.height:,} links: those with evidence against them, then the most used.")
+        subtitle.append(f"{shown.height} of {frame.height:,} links: the worst, then the most used.")
     return titled(chart, "links", _title(frame), subtitle, f"Bars of {plural(shown.height, 'link')}.")
 
 
-_USED = ("utilization_mean", "utilization_peak", "loss_ratio", "pause_ratio", "ecn_ratio", "localised")
+_USED = ("utilization_mean", "utilization_peak", "loss_ratio", "pause_ratio", "ecn_ratio", "state")
 
 
 def _title(frame: pl.DataFrame) -> str:
@@ -120,6 +147,11 @@ def _title(frame: pl.DataFrame) -> str:
     if found.height:
         ports = [f"{device}/{port}" for device, port in found.select("device", "port").unique(maintain_order=True).rows()]
         return f"The evidence points at {ports[0]}" + (f" and {plural(len(ports) - 1, 'more port')}" if len(ports) > 1 else "")
+    troubled = frame.filter(pl.col("state") == _STATES[2])
+    if troubled.height:
+        first = troubled.row(0, named=True)
+        more = f", {plural(troubled.height - 1, 'more link')} with errors, loss, pause or marks" if troubled.height > 1 else ""
+        return f"{first['link']} {first['words']}{more}; none is localised"
     busiest = frame.filter(pl.col("utilization_peak").is_not_null()).sort("utilization_peak", descending=True)
     if not busiest.height:
         return "The use of the links is not known: their speeds or times are missing"

@@ -10,9 +10,11 @@ import polars as pl
 from netlab import figures
 from netlab.config import nearest
 from netlab.errors import ConfigError
+from netlab.report.link_exhibits import LINK_EXHIBITS
+from netlab.report.nccl_exhibits import NCCL_EXHIBITS, with_pair_links
 from netlab.report.panels import Exhibit, Missing
 from netlab.report.study import Study
-from netlab.verdict.rows import CollectiveRow, GroupRow, LinkRow, RankRow, StepRow
+from netlab.verdict.rows import CollectiveRow, GroupRow, RankRow, StepRow
 
 __all__ = ["EXHIBITS", "exhibit"]
 
@@ -20,7 +22,6 @@ _RECORD_TRACE = """with netlab.capture(DIR) as cap:    # or torch.profiler with 
     for batch in loader:
         train(batch)
         cap.step()"""
-_RECORD_COUNTERS = "Put counters.csv (timestamp,device,port,counter,value) and ports.csv (device,port,speed_gbps,role) beside the traces."
 
 _PARTS = {
     "iteration_ms": "step (ms)",
@@ -168,9 +169,13 @@ def _rank_pairs(study: Study) -> Exhibit | Missing:
         return Missing(
             "No pairs of ranks", "No point-to-point message with both ends was seen; collectives do not tell which pair was slow."
         )
+    pairs = with_pair_links(pairs, study.run.frame("pair_links"))
     labels = {
         "src": "from",
         "dst": "to",
+        "layer": "layer",
+        "transport": "transport",
+        "network": "network",
         "count": "messages",
         "bytes": "mean size",
         "transfer_ms": "transfer, median (ms)",
@@ -178,7 +183,8 @@ def _rank_pairs(study: Study) -> Exhibit | Missing:
         "wait_src_ms": "sender waits (ms)",
         "wait_dst_ms": "receiver waits (ms)",
     }
-    return Exhibit(figures.rank_pairs(pairs), pairs, labels, "tables/p2p.parquet")
+    shown = {name: text for name, text in labels.items() if name in ("src", "dst") or not pairs[name].is_null().all()}
+    return Exhibit(figures.rank_pairs(pairs), pairs, shown, "tables/p2p.parquet")
 
 
 def _clocks(study: Study) -> Exhibit | Missing:
@@ -187,46 +193,6 @@ def _clocks(study: Study) -> Exhibit | Missing:
         return Missing("Clocks were not compared", "It takes traces of two ranks and at least three collectives that they share.")
     labels = {"domain": "clock of", "ranks": "ranks", "offset_ms": "ahead by (ms)", "error_ms": "error (ms)", "samples": "collectives used"}
     return Exhibit(figures.clock_quality(frame), frame, labels, "tables/clocks.parquet")
-
-
-def _links(study: Study) -> Exhibit | Missing:
-    frame = figures.rows_frame(study.verdict.links, LinkRow)
-    if not frame.height:
-        return Missing("No counters of links", "Which link is used how far, and which one loses packets, is not known.", _RECORD_COUNTERS)
-    frame = figures.link_use_frame(frame)
-    labels = {
-        "link": "link",
-        "role": "role",
-        "utilization_mean": "mean",
-        "utilization_peak": "peak",
-        "resolution": "resolution",
-        "coverage": "coverage",
-        "loss_ratio": "lost",
-        "pause_ratio": "paused",
-        "ecn_ratio": "marked",
-        "peer": "peer",
-        "localised": "evidence",
-    }
-    limits = study.run.manifest.config.limits
-    known = frame.filter(pl.col("utilization_mean").is_not_null() | pl.col("utilization_peak").is_not_null()).height
-    chart = figures.link_use(frame, limits.link_mean, limits.link_peak) if known else None
-    return Exhibit(chart, frame, labels, "tables/links.parquet", "Links, without how far they are used: give their speeds in ports.csv")
-
-
-def _links_over_time(study: Study) -> Exhibit | Missing:
-    frame = figures.link_use_over_time_frame(study.run.frame("link_intervals"))
-    if not frame.height:
-        return Missing(
-            "No use of links over time", "It takes byte counters sampled more than once and the speeds of the ports.", _RECORD_COUNTERS
-        )
-    peaks = frame.group_by("link").agg(pl.col("utilization").max().alias("peak"), pl.col("utilization").mean().alias("mean"))
-    chart = figures.link_use_over_time(frame)
-    return Exhibit(
-        chart,
-        peaks.sort("peak", "link", descending=[True, False]),
-        {"link": "link", "peak": "peak", "mean": "mean"},
-        "tables/link_intervals.parquet",
-    )
 
 
 def _comparison(study: Study) -> Exhibit | Missing | None:
@@ -281,8 +247,8 @@ EXHIBITS: dict[str, Callable[[Study], Exhibit | Missing | None]] = {
     "bus-bandwidth": _bus_bandwidth,
     "transfer-tails": _transfer_tails,
     "rank-pairs": _rank_pairs,
-    "links": _links,
-    "links-over-time": _links_over_time,
+    **NCCL_EXHIBITS,
+    **LINK_EXHIBITS,
     "clocks": _clocks,
     "what-if": _what_if,
 }
