@@ -137,10 +137,11 @@ def error_timeline_frame(events: pl.DataFrame) -> pl.DataFrame:
     frequent = chosen["code"].value_counts(sort=True).sort("count", "code", descending=[True, False])["code"].head(len(_CODE_COLOURS) - 1)
     host, rank = pl.col("host"), pl.format("rank {}", "rank")
     lane = pl.coalesce(pl.concat_str(host, rank, separator=" "), host, rank, pl.col("source"))
+    words = pl.col("code").str.replace_all("_", " ")
     return chosen.select(
         lane.alias("lane"),
-        pl.when(pl.col("code").is_in(frequent.implode())).then(pl.col("code")).otherwise(pl.lit("other")).alias("code"),
-        pl.col("code").alias("kind"),
+        pl.when(pl.col("code").is_in(frequent.implode())).then(words).otherwise(pl.lit("other")).alias("code"),
+        words.alias("kind"),
         "level",
         "message",
         "source",
@@ -165,11 +166,12 @@ def error_timeline(frame: pl.DataFrame) -> Any:
     codes = [code for code in shown["code"].unique(maintain_order=True).to_list() if code != "other"]
     codes += ["other"] if (shown["code"] == "other").any() else []
     text = shown.with_columns(pl.col("message").str.slice(0, 160))
+    axis = alt.Axis() if timed else alt.Axis(tickMinStep=1)
     chart = (
         alt.Chart(alt.InlineData(values=records(text)))
         .mark_point(filled=True, size=95, opacity=0.9)
         .encode(
-            x=alt.X(f"{place}:Q", title=title, scale=alt.Scale(zero=False, padding=14), axis=alt.Axis(tickMinStep=1 if not timed else 0)),
+            x=alt.X(f"{place}:Q", title=title, scale=alt.Scale(zero=False, nice=False, padding=14), axis=axis),
             y=alt.Y("lane:N", title=None, sort=lanes, axis=alt.Axis(labelColor=INK, labelLimit=230)),
             color=alt.Color("code:N", title=None, scale=alt.Scale(domain=codes, range=list(_CODE_COLOURS[: len(codes)]))),
             tooltip=[

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import polars as pl
 
 from netlab import figures
@@ -59,13 +61,13 @@ def _nic_use(study: Study) -> Exhibit | Missing:
     return Exhibit(figures.nic_use(frame), frame, shown, "tables/connections.parquet")
 
 
-def _errors(study: Study) -> Exhibit | Missing:
+def _errors(study: Study) -> Exhibit | Missing | None:
     events = study.run.frame("nccl_events")
     if not events.height:
         return Missing("No timeline of NCCL errors", "No NCCL log was read.", _RECORD_LOGS)
     frame = figures.error_timeline_frame(events)
     if not frame.height:
-        return Missing("No NCCL errors", "The NCCL logs hold no warning and no error.")
+        return None
     labels = {"at_s": "after (s)", "lane": "from", "kind": "kind", "level": "level", "message": "message", "source": "file", "line": "line"}
     shown = {name: text for name, text in labels.items() if name != "at_s" or not frame["at_s"].is_null().all()}
     return Exhibit(figures.error_timeline(frame), frame, shown, "tables/nccl_events.parquet")
@@ -77,4 +79,8 @@ def with_pair_links(pairs: pl.DataFrame, links: pl.DataFrame) -> pl.DataFrame:
     return pairs.join(known, on=["src", "dst"], how="left", maintain_order="left")
 
 
-NCCL_EXHIBITS = {"communicators": _communicators, "nic-use": _nic_use, "nccl-errors": _errors}
+NCCL_EXHIBITS: dict[str, Callable[[Study], Exhibit | Missing | None]] = {
+    "communicators": _communicators,
+    "nic-use": _nic_use,
+    "nccl-errors": _errors,
+}
