@@ -201,7 +201,7 @@ def ecn_findings(facts: LinkFacts, limits: LinkThresholds = LINK_THRESHOLDS) -> 
                 code="ECN_MARKING",
                 title=f"{100 * worst:.3g} % of packets are marked for congestion {where} {listed}",
                 detail=(
-                    f"ECN marks make the senders slow down. A ratio of up to {worst:.3g} in {facts.window_s:g} s, limit "
+                    f"ECN marks make the senders slow down. A ratio of up to {worst:.3g} in {facts.window_s:.3g} s, limit "
                     f"{limits.ecn_ratio.value:g}: queues {where} {listed} stand above their marking threshold for much of the time."
                 ),
                 subject=Subject(ports=names),
@@ -237,7 +237,7 @@ def wait_findings(facts: LinkFacts, limits: LinkThresholds = LINK_THRESHOLDS) ->
                 code="XMIT_WAIT",
                 title=f"{listed} had data and no credits for up to {100 * worst:.3g} % of the time",
                 detail=(
-                    f"XmitWait grew by {100 * worst:.3g} % of the time in {facts.window_s:g} s (64 bit times a tick): what lies "
+                    f"XmitWait grew by {100 * worst:.3g} % of the time in {facts.window_s:.3g} s (64 bit times a tick): what lies "
                     "beyond these ports takes less than they could send. A sign of congestion there, no fault of these ports."
                 ),
                 severity="info",

@@ -57,11 +57,7 @@ def error_findings(facts: LinkFacts, limits: LinkThresholds = LINK_THRESHOLDS) -
             Finding(
                 code="LINK_ERRORS",
                 title=f"{device}/{port} has errors: {worst}",
-                detail=(
-                    f"In {facts.window_s:g} s the port counted {worst}. Damaged packets are repeated or lost. Whether "
-                    "these errors slowed the "
-                    "job is another question: see the localisation of the link."
-                ),
+                detail=(f"In {facts.window_s:.3g} s the port counted {worst}. Damaged packets are repeated or lost."),
                 subject=Subject(ports=[f"{device}/{port}"]),
                 evidence=evidence,
                 action=f"Clean or replace {where}; check that the error counters stay still afterwards.",
@@ -128,7 +124,7 @@ def flap_findings(facts: LinkFacts) -> list[Finding]:
                 code="LINK_FLAP",
                 title=f"The link at {names} went down {times} time{'s' if times > 1 else ''}",
                 detail=(
-                    f"In {facts.window_s:g} s the link was lost and came back; traffic on it stopped meanwhile and was sent again.{doubt}"
+                    f"In {facts.window_s:.3g} s the link was lost and came back; traffic on it stopped meanwhile and was sent again.{doubt}"
                 ),
                 subject=Subject(ports=[name_of(end) for end in hit]),
                 evidence=evidence,
@@ -159,7 +155,7 @@ def loss_findings(facts: LinkFacts, run: Run, limits: LinkThresholds = LINK_THRE
                 code="PACKET_LOSS",
                 title=f"{device}/{port} {what} {100 * ratio:.3g} % of its {direction} packets",
                 detail=(
-                    f"{round(discards):,} packets were discarded and {round(errors):,} had errors in {facts.window_s:g} "
+                    f"{round(discards):,} packets were discarded and {round(errors):,} had errors in {facts.window_s:.3g} "
                     f"s: a loss ratio of {ratio:.3g}, "
                     f"limit {limits.loss_ratio.value:g}. A lost packet makes a go-back-N transport send everything after it again."
                     f"{words}"

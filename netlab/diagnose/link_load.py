@@ -45,10 +45,11 @@ def _harmed(row: dict[str, Any]) -> bool:
 
 
 def _poll(rows: list[dict[str, Any]]) -> str:
-    lengths = sorted({row["resolution_ms"] for row in rows if row["resolution_ms"] is not None})
+    lengths = sorted(row["resolution_ms"] / 1000 for row in rows if row["resolution_ms"] is not None)
     if not lengths:
         return "polls of unknown length"
-    return f"polls of {lengths[0] / 1000:g} s" if len(lengths) == 1 else f"polls of {lengths[0] / 1000:g} to {lengths[-1] / 1000:g} s"
+    low, high = (f"{length:.2g}" if length < 10 else f"{length:.0f}" for length in (lengths[0], lengths[-1]))
+    return f"polls of {low} s" if low == high else f"polls of {low} to {high} s"
 
 
 def _listed(names: list[str]) -> str:

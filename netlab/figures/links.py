@@ -79,7 +79,13 @@ def _weight(row: Mapping[str, Any]) -> float:
 def _resolution(ms: float | None) -> str:
     if ms is None:
         return "polling interval not known"
-    return f"polled every {ms / 1_000:.3g} s" if ms >= 1_000 else f"polled every {ms:.3g} ms"
+    return (
+        f"polled every {ms / 1_000:.3g} s"
+        if ms >= 9_950
+        else f"polled every {ms / 1_000:.2g} s"
+        if ms >= 995
+        else f"polled every {ms:.2g} ms"
+    )
 
 
 def link_use(frame: pl.DataFrame, mean_limits: tuple[float, float] = (0.60, 0.80), peak_limit: float = 0.95) -> Any:
@@ -208,6 +214,8 @@ def link_use_over_time(frame: pl.DataFrame) -> Any:
     """
     order = frame.group_by("link").agg(pl.col("utilization").max()).sort("utilization", "link", descending=[True, False])["link"].to_list()
     last = float(frame["t1_s"].max() or 1.0)  # type: ignore[arg-type]
+    highest = float(frame["utilization"].max() or 0.0)  # type: ignore[arg-type]
+    top = next(limit for limit in (0.1, 0.25, 0.5, 1.0) if limit == 1.0 or highest <= limit)
     chart = (
         alt.Chart(alt.InlineData(values=records(frame, 4)))
         .mark_rect(aria=False)
@@ -223,8 +231,8 @@ def link_use_over_time(frame: pl.DataFrame) -> Any:
             color=alt.Color(
                 "utilization:Q",
                 title="used",
-                scale=alt.Scale(domain=[0, 1], range=ramp("neutral"), clamp=True),
-                legend=alt.Legend(orient="right", direction="vertical", format=".0%", gradientLength=110, values=[0, 0.5, 1]),
+                scale=alt.Scale(domain=[0, top], range=ramp("neutral"), clamp=True),
+                legend=alt.Legend(orient="right", direction="vertical", format=".0%", gradientLength=110, values=[0, top / 2, top]),
             ),
             tooltip=[
                 alt.Tooltip("link:N", title="link"),

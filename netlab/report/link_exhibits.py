@@ -1,0 +1,144 @@
+"""The exhibits about links: how they were counted, how far they are used and when, classes, bytes against collectives."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from netlab import figures
+from netlab.report.panels import Exhibit, Missing
+from netlab.report.study import Study
+
+__all__ = ["LINK_EXHIBITS"]
+
+_RECORD_COUNTERS = "Put counters.csv (timestamp,device,port,counter,value) and ports.csv (device,port,speed_gbps,role) beside the traces."
+
+
+def _coverage(study: Study) -> Exhibit | Missing:
+    coverage = study.run.frame("counter_coverage")
+    if not coverage.height:
+        return Missing("No counters", "How well switches and NICs were counted is no question here: no counter was read.", _RECORD_COUNTERS)
+    labels = {
+        "device": "device",
+        "ports": "ports",
+        "speed": "speed known",
+        "cable": "cable known",
+        "poll": "polled every",
+        "gaps": "gaps",
+        "doubts": "doubts",
+        "clock": "clock ahead by",
+        "absent": "nobody counts",
+    }
+    frame = figures.coverage_frame(coverage)
+    return Exhibit(None, frame, labels, "tables/counter_coverage.parquet", f"Counters: {figures.coverage_title(coverage)}")
+
+
+def _links(study: Study) -> Exhibit | Missing:
+    links = study.run.frame("links")
+    if not links.height:
+        return Missing("No rates of links", "Which link is used how far, and which one loses packets, is not known.", _RECORD_COUNTERS)
+    frame = figures.link_use_frame(links)
+    labels = {
+        "link": "link",
+        "role": "role",
+        "utilization_mean": "mean",
+        "utilization_peak": "peak",
+        "resolution": "resolution",
+        "coverage": "coverage",
+        "loss_ratio": "lost",
+        "pause_ratio": "paused",
+        "ecn_ratio": "marked",
+        "errors": "errors",
+        "discards": "discards",
+        "peer": "peer",
+        "state": "against it",
+    }
+    limits = study.run.manifest.config.limits
+    known = frame.filter(pl.col("utilization_mean").is_not_null() | pl.col("utilization_peak").is_not_null()).height
+    chart = figures.link_use(frame, limits.link_mean, limits.link_peak) if known else None
+    return Exhibit(chart, frame, labels, "tables/links.parquet", "Links, without how far they are used: give their speeds in ports.csv")
+
+
+def _links_over_time(study: Study) -> Exhibit | Missing:
+    frame = figures.link_use_over_time_frame(study.run.frame("link_intervals"))
+    if not frame.height:
+        return Missing(
+            "No use of links over time", "It takes byte counters sampled more than once and the speeds of the ports.", _RECORD_COUNTERS
+        )
+    peaks = frame.group_by("link").agg(pl.col("utilization").max().alias("peak"), pl.col("utilization").mean().alias("mean"))
+    return Exhibit(
+        figures.link_use_over_time(frame),
+        peaks.sort("peak", "link", descending=[True, False]),
+        {"link": "link", "peak": "peak", "mean": "mean"},
+        "tables/link_intervals.parquet",
+    )
+
+
+def _course(study: Study) -> Exhibit | Missing:
+    traffic = study.run.frame("link_traffic")
+    if not traffic.height:
+        return Missing("No course of traffic", "Periods and bursts take at least 32 polls of bytes of a link.", _RECORD_COUNTERS)
+    labels = {
+        "link": "link",
+        "polls": "polls",
+        "poll_ms": "poll (ms)",
+        "period_ms": "period (ms)",
+        "period_strength": "autocorrelation",
+        "peak_to_mean": "peak / mean",
+        "bursts": "bursts",
+        "longest_burst_ms": "longest (ms)",
+        "burst_bytes_share": "bytes in bursts",
+        "anomalies": "anomalies",
+    }
+    frame = figures.course_frame(traffic)
+    shown = {name: text for name, text in labels.items() if not frame[name].is_null().all()}
+    return Exhibit(None, frame, shown, "tables/link_traffic.parquet", figures.course_title(frame))
+
+
+def _classes(study: Study) -> Exhibit | Missing:
+    frame = figures.class_shares_frame(study.run.frame("link_queues"))
+    if not frame.height:
+        return Missing("No traffic classes", "It takes byte counters of queues or priorities (show queue counters, ethtool -S).")
+    labels = {
+        "link": "link",
+        "queue": "queue",
+        "bytes": "bytes",
+        "share": "share",
+        "discards": "discards",
+        "loss_ratio": "lost",
+        "ecn_ratio": "marked",
+        "pause_ratio": "paused",
+        "watermark_us": "watermark (us)",
+    }
+    return Exhibit(figures.class_shares(frame), frame, labels, "tables/link_queues.parquet")
+
+
+def _host_traffic(study: Study) -> Exhibit | Missing:
+    frame = figures.traffic_frame(study.run.frame("host_traffic"))
+    if not frame.height:
+        return Missing(
+            "Bytes were not compared with collectives",
+            "It takes counters of the hosts' network ports and traces of the same time.",
+            _RECORD_COUNTERS,
+        )
+    labels = {
+        "host": "host",
+        "counted_gb": "counted (GB)",
+        "low_gb": "needed at least (GB)",
+        "high_gb": "at most (GB)",
+        "ratio": "counted / at most",
+        "coverage": "coverage",
+        "counted_by": "counted by",
+        "retransmits": "sent again",
+    }
+    return Exhibit(None, frame, labels, "tables/host_traffic.parquet", figures.traffic_title(frame))
+
+
+#: In the order of the report.
+LINK_EXHIBITS = {
+    "counter-coverage": _coverage,
+    "links": _links,
+    "links-over-time": _links_over_time,
+    "traffic-course": _course,
+    "traffic-classes": _classes,
+    "host-traffic": _host_traffic,
+}
