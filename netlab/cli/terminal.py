@@ -194,6 +194,12 @@ def print_plan(planned: Plan) -> None:
         span = format_ms(low) if low == high else f"{format_ms(low)} to {format_ms(high)}"
         share = "" if time.share_of_step is None else f", {format_percent(time.share_of_step[0])} of the step"
         console.print(f"all-reduce by {time.algorithm}: {span}{share}")
+    for layout in planned.layouts:
+        (ring, hashed), (even, worst) = layout.all_reduce_ms, layout.all_to_all_slowdown
+        console.print(
+            f"on {layout.layout}: ring {format_ms(ring)}, hashed up to {format_ms(hashed)}; "
+            f"all-to-all {even:.2f} to {worst:.2f} times as long as its NICs need"
+        )
     if planned.cost_per_1000_steps is not None:
         console.print(f"1000 steps cost {planned.cost_per_1000_steps:.4g}")
     for text in planned.assumptions:

@@ -161,6 +161,7 @@ def plan(
     intra_node_gbps: Annotated[float | None, typer.Option("--intra-node-gbps", help="Rate per GPU inside a host.")] = None,
     inter_node_gbps: Annotated[float | None, typer.Option("--inter-node-gbps", help="Rate per GPU between hosts.")] = None,
     oversubscription: Annotated[float, typer.Option("--oversubscription", help="Host over uplink bandwidth of a leaf.")] = 1.0,
+    hosts_per_leaf: Annotated[int, typer.Option("--hosts-per-leaf", help="Hosts below one leaf (of one rail).")] = 32,
     threshold: ThresholdOption = None,
     price_per_gpu_hour: Annotated[float | None, typer.Option("--price-per-gpu-hour")] = None,
     json: JsonOption = None,
@@ -179,8 +180,8 @@ def plan(
             params=params, ranks=ranks, dtype=dtype, step_seconds=step_seconds, accumulation=accumulation, gpus_per_node=gpus_per_node,
             tensor=tensor, pipeline=pipeline, expert=expert, sequence_parallel=sequence_parallel, sharded=sharded,
             parameter_servers=parameter_servers, layers=layers, hidden=hidden, batch=batch, sequence=sequence, top_k=top_k,
-            intra_node_gbps=intra_node_gbps, inter_node_gbps=inter_node_gbps, oversubscription=oversubscription, network_share=limit,
-            price_per_gpu_hour=price_per_gpu_hour,
+            intra_node_gbps=intra_node_gbps, inter_node_gbps=inter_node_gbps, oversubscription=oversubscription,
+            hosts_per_leaf=hosts_per_leaf, network_share=limit, price_per_gpu_hour=price_per_gpu_hour,
         )
     )  # fmt: skip
     if json is not None:

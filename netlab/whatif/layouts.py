@@ -12,10 +12,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Demand", "Layout", "LayoutKind", "all_to_all_demand", "ring_demand", "ring_edges"]
+__all__ = ["VALIANT", "Demand", "Layout", "LayoutKind", "all_to_all_demand", "ring_demand", "ring_edges"]
 
 LayoutKind = Literal["rail", "leaf-spine", "fat-tree", "dragonfly"]
 Floats = NDArray[np.float64]
+
+#: A dragonfly's global links carry a flow once on the minimal path, twice over a random group in between (Valiant).
+VALIANT = 2.0
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,9 @@ Floats = NDArray[np.float64]
 
 _TRIALS = 400
 _SEED = 20_260_101
+#: Beyond so many pairs of leaves every pair is no longer drawn on its own.
+_EXACT_PAIRS = 2_048
+_MANY_PAIRS_TRIALS = 100
 
 
 def slowest_flow(
@@ -44,6 +47,8 @@ def slowest_flow(
     if balancing != "ecmp" or layout.kind == "dragonfly" or not crossing.any():
         return np.array([max(demand.nic_load, _even(layout, crossing))])
     draw = np.random.default_rng(_SEED)
+    if np.count_nonzero(crossing) > _EXACT_PAIRS:
+        trials = min(trials, _MANY_PAIRS_TRIALS)
     hashed = [_hashed(layout, crossing, queue_pairs, draw) for _ in range(trials)]
     times: Floats = np.maximum(np.array(hashed), demand.nic_load)
     return times
@@ -59,19 +64,31 @@ def _hashed(layout: Layout, crossing: Floats, queue_pairs: int, draw: np.random.
     """Load of the busiest link for one draw of hashes."""
     source, target = np.nonzero(crossing)
     counts = np.rint(crossing[source, target] * queue_pairs).astype(np.int64)
-    spine = draw.multinomial(counts, np.full(layout.uplinks, 1 / layout.uplinks))
-    loads = [_sums(source, spine, layout.leaves), _sums(target, spine, layout.leaves)]
-    if layout.kind == "fat-tree":
-        pods = layout.leaves // layout.leaves_per_pod + 1
+    if len(source) > _EXACT_PAIRS:
+        # Summed over so many pairs, what goes up and what comes down are as good as independent.
+        totals = (np.rint(crossing.sum(axis=axis) * queue_pairs).astype(np.int64) for axis in (1, 0))
+        loads = [draw.multinomial(total, np.full(layout.uplinks, 1 / layout.uplinks)) for total in totals]
+        pods = [np.arange(layout.leaves) // layout.leaves_per_pod] * 2
+        spread = loads
+    else:
+        spine = draw.multinomial(counts, np.full(layout.uplinks, 1 / layout.uplinks))
+        loads = [_sums(end, spine, layout.leaves) for end in (source, target)]
         apart = source // layout.leaves_per_pod != target // layout.leaves_per_pod
+        pods = [end[apart] // layout.leaves_per_pod for end in (source, target)]
+        spread = [spine[apart]] * 2
+    if layout.kind == "fat-tree":
         # Each aggregation switch has as many links to the cores as leaves below it.
-        cores = layout.leaves_per_pod
-        core = draw.multinomial(spine[apart].ravel(), np.full(cores, 1 / cores)).reshape(int(apart.sum()), layout.uplinks * cores)
-        loads += [_sums(end[apart] // layout.leaves_per_pod, core, pods) for end in (source, target)]
+        loads += [_over_cores(pod, flows, layout, draw) for pod, flows in zip(pods, spread, strict=True)]
     return float(max(load.max(initial=0) for load in loads)) / queue_pairs / layout.uplink_capacity
 
 
-def _sums(place: NDArray[np.int64], counts: NDArray[np.int64], places: int) -> Floats:
-    total = np.zeros((places, counts.shape[1]))
+def _over_cores(pod: NDArray[np.int64], flows: NDArray[np.int64], layout: Layout, draw: np.random.Generator) -> NDArray[np.int64]:
+    """Flows on each link between an aggregation switch of a pod and a core."""
+    at_switch = _sums(pod, flows, layout.leaves // layout.leaves_per_pod + 1)
+    return draw.multinomial(at_switch, np.full(layout.leaves_per_pod, 1 / layout.leaves_per_pod))
+
+
+def _sums(place: NDArray[np.int64], counts: NDArray[np.int64], places: int) -> NDArray[np.int64]:
+    total = np.zeros((places, counts.shape[1]), np.int64)
     np.add.at(total, place, counts)
     return total

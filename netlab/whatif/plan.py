@@ -10,6 +10,7 @@ import msgspec
 from netlab.errors import ConfigError
 from netlab.units import dtype_bytes
 from netlab.whatif.fabric import algorithm_factor, latency_rounds
+from netlab.whatif.plan_layouts import LayoutTime, layout_times
 from netlab.whatif.plan_traffic import Traffic, traffic
 
 __all__ = ["CollectiveTime", "Job", "Plan", "plan"]
@@ -44,6 +45,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     intra_node_gbps: float | None = None
     inter_node_gbps: float | None = None
     oversubscription: float = 1.0
+    hosts_per_leaf: int = 32
     network_share: float = 0.25
     price_per_gpu_hour: float | None = None
 
@@ -90,6 +92,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     #: The same if all of it could be hidden behind the step.
     required_gbps_per_gpu_hidden: float | None
     collectives: list[CollectiveTime]
+    #: The same ring by layout of the fabric; none without link rates.
+    layouts: list[LayoutTime]
     cost_per_1000_steps: float | None
     assumptions: list[str]
 
@@ -125,6 +129,7 @@ def plan(job: Job) -> Plan:
     between_s = None if job.step_seconds is None else job.step_seconds * job.accumulation
     rate = None if between_s is None else whole / between_s / 1e9
     lanes = job.members_per_node if job.data > job.members_per_node else 1
+    collectives = _collectives(job, mine, between_s)
     wire_bits = 8 * 2 * (job.data - 1) / job.data * mine / lanes
     return Plan(
         job=job,
@@ -136,7 +141,8 @@ def plan(job: Job) -> Plan:
         traffic=traffic(job, mine),
         required_gbps_per_gpu=None if between_s is None else wire_bits / (job.network_share * between_s) / 1e9,
         required_gbps_per_gpu_hidden=None if between_s is None else wire_bits / between_s / 1e9,
-        collectives=_collectives(job, mine, between_s),
+        collectives=collectives,
+        layouts=layout_times(job, collectives[0].time_ms[0]) if collectives else [],
         cost_per_1000_steps=None
         if job.price_per_gpu_hour is None or job.step_seconds is None
         else 1000 * job.step_seconds / 3600 * job.ranks * job.price_per_gpu_hour,
@@ -145,7 +151,18 @@ def plan(job: Job) -> Plan:
 
 
 def _check(job: Job) -> None:
-    for name in ("params", "ranks", "accumulation", "gpus_per_node", "tensor", "pipeline", "expert", "sequence_parallel", "top_k"):
+    for name in (
+        "params",
+        "ranks",
+        "accumulation",
+        "gpus_per_node",
+        "tensor",
+        "pipeline",
+        "expert",
+        "sequence_parallel",
+        "top_k",
+        "hosts_per_leaf",
+    ):
         if not 1 <= getattr(job, name) < math.inf:
             raise ConfigError(f"--{name.replace('_', '-')} is {getattr(job, name)}; expected a number of at least 1.")
     for name in ("step_seconds", "intra_node_gbps", "inter_node_gbps", "layers", "hidden", "batch", "sequence", "price_per_gpu_hour"):

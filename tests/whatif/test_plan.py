@@ -56,6 +56,28 @@ def test_sharp_is_at_most_twice_as_fast_and_hierarchy_hardly_faster_than_a_good_
     assert best["hierarchical"] > 0.8 * best["ring"]
 
 
+def test_rails_keep_a_ring_and_an_all_to_all_of_a_pod_off_the_spine() -> None:
+    job = Job(params=1e9, ranks=128, inter_node_gbps=400, oversubscription=4.0, hosts_per_leaf=16)
+    planned = plan(job)
+    times = {row.layout: row for row in planned.layouts}
+    ring = planned.collectives[0].time_ms[0]
+    assert times["rail"].all_reduce_ms == (ring, ring)
+    assert times["rail"].all_to_all_slowdown == (1.0, 1.0)
+
+
+def test_an_all_to_all_over_two_oversubscribed_leaves_is_slower_by_the_share_that_crosses() -> None:
+    planned = plan(Job(params=1e9, ranks=128, inter_node_gbps=400, oversubscription=4.0, hosts_per_leaf=8))
+    slow = {row.layout: row.all_to_all_slowdown for row in planned.layouts}
+    # Eight of the fifteen other hosts are below the other leaf, at a quarter of the rate.
+    assert slow["leaf-spine"][0] == pytest.approx(4 * 8 / 15)
+    assert slow["leaf-spine"][1] > slow["leaf-spine"][0]
+    assert slow["dragonfly"] == (slow["leaf-spine"][0], pytest.approx(2 * slow["leaf-spine"][0], rel=0.3))
+
+
+def test_one_host_meets_nothing_above_a_leaf() -> None:
+    assert plan(Job(params=1e9, ranks=8, inter_node_gbps=400, intra_node_gbps=3600)).layouts == []
+
+
 def test_oversubscription_only_widens_the_worst_case() -> None:
     flat, tight = (plan(Job(params=1e9, ranks=64, inter_node_gbps=400, oversubscription=o)).collectives[0].time_ms for o in (1.0, 4.0))
     assert flat[0] == flat[1] == tight[0]

@@ -10,15 +10,13 @@ import numpy as np
 from netlab.topology import fabric_of
 from netlab.whatif.changes.hosts import Hosts, on_layer
 from netlab.whatif.draft import Draft, Refusal, Setting
-from netlab.whatif.layouts import Layout, all_to_all_demand, ring_demand, ring_edges
+from netlab.whatif.layouts import VALIANT, Layout, all_to_all_demand, ring_demand, ring_edges
 from netlab.whatif.load_balance import slowest_flow
 from netlab.whatif.scenarios import Topology
 
 __all__ = ["change_placement"]
 
 _KEYS = ("oversubscription", "layout", "load_balancing", "rank_order")
-#: A dragonfly's global links carry a flow once on the minimal path, twice over a random group in between (Valiant).
-_VALIANT = 2.0
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ def _factor(
         base = float(slowest_flow(before, one)[0]) or 1.0
         times = slowest_flow(after, other, change.load_balancing or "adaptive", queue_pairs=change.queue_pairs or 1)
         low, middle, high = np.quantile(times, (0.025, 0.5, 0.975)) / base
-        return _Factor(float(low), float(middle), float(high) * (_VALIANT if kind == "dragonfly" and len(set(leaf_of)) > 1 else 1.0))
+        return _Factor(float(low), float(middle), float(high) * (VALIANT if kind == "dragonfly" and len(set(leaf_of)) > 1 else 1.0))
 
     if leaves is not None:
         names = [leaves[host] for host in numbers]
