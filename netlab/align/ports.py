@@ -7,10 +7,11 @@ from collections.abc import Mapping
 import polars as pl
 
 from netlab.align.counters import align_counters, apply_file_options
+from netlab.align.leaves import add_leaves, leaf_members
 from netlab.align.port_names import is_nic, logical_role, port_key, spelled
 from netlab.align.rails import infer_rails
 from netlab.issues import Issue
-from netlab.schema.counters import CABLES, COUNTERS, PORT_FACTS, PORTS, RANK_MAP
+from netlab.schema.counters import CABLES, COUNTERS, PORT_FACTS, PORTS, RANK_MAP, SWITCH_MEMBERS
 from netlab.schema.timeline import RANKS
 from netlab.topology import Fabric, Hop
 
@@ -30,7 +31,7 @@ def build_ports(raw: Mapping[str, pl.DataFrame]) -> tuple[pl.DataFrame, list[Iss
     Parameters
     ----------
     raw
-        Any of ``counters`` (aligned), ``port_facts``, ``cables``, ``rank_map``, ``ranks``; absent ones count as empty.
+        Any of ``counters`` (aligned), ``port_facts``, ``cables``, ``rank_map``, ``ranks``, ``switch_members``; absent ones count as empty.
 
     Returns
     -------
@@ -49,7 +50,10 @@ def build_ports(raw: Mapping[str, pl.DataFrame]) -> tuple[pl.DataFrame, list[Iss
     hosts = _hosts(rows, raw, cables)
     _add_roles(rows, hosts)
     _add_hosts(rows, hosts)
+    members = leaf_members(raw.get("switch_members", SWITCH_MEMBERS.empty()))
+    add_leaves(rows, hosts, members)
     _add_ranks(rows, raw)
+    _add_ranks_above(rows, members)
     issues += infer_rails(rows)
     issues += _unmapped(rows, names, counters)
     table = [{"device": device, "port": port, **values} for (device, port), values in rows.items()]
@@ -136,6 +140,8 @@ def _hosts(rows: Mapping[Port, Mapping[str, object]], raw: Mapping[str, pl.DataF
     found = {str(row["host"]) for row in rows.values() if row.get("host") is not None}
     for name, table in (("rank_map", RANK_MAP), ("ranks", RANKS)):
         found |= set(raw.get(name, table.empty())["host"].drop_nulls().to_list())
+    members = raw.get("switch_members", SWITCH_MEMBERS.empty())
+    found |= set(members.filter(pl.col("kind") == "host")["member"].to_list()) & {device for device, _ in rows}
     for end in "ab":
         found |= set(cables.filter(pl.col(f"{end}_kind") == "host")[f"{end}_device"].to_list())
     found |= {device for (device, port), row in rows.items() if row.get("role") == "hca" or is_nic(port)}
@@ -236,15 +242,22 @@ def _add_ranks(rows: dict[Port, dict[str, object]], raw: Mapping[str, pl.DataFra
             ranks = by_host.get(key[0])
         row["ranks"] = sorted(ranks) if ranks else None
         row["rail"] = row.get("rail") or rails.get(key)
-    _add_ranks_above(rows)
 
 
-def _add_ranks_above(rows: dict[Port, dict[str, object]]) -> None:
+def _add_ranks_above(rows: dict[Port, dict[str, object]], members: Mapping[str, set[str]]) -> None:
     """Ranks of links between switches: those below the leaf at their lower end, whose traffic may use them."""
     below: dict[str, set[int]] = {}
+    by_host: dict[str, set[int]] = {}
     for (device, _), row in rows.items():
-        if row.get("role") == "host" and isinstance(row.get("ranks"), list):
+        if not isinstance(row.get("ranks"), list):
+            continue
+        if row.get("role") == "host":
             below.setdefault(device, set()).update(row["ranks"])  # type: ignore[arg-type]
+        by_host.setdefault(str(row.get("host")), set()).update(row["ranks"])  # type: ignore[arg-type]
+    for switch, hosts in members.items():
+        # Cables say more exactly what is below; where there are none, the scheduler's tree does.
+        if switch not in below:
+            below[switch] = set().union(*(by_host.get(host, set()) for host in hosts))
     for (device, _), row in rows.items():
         lower = device if row.get("role") == "up" else str(row.get("peer_device")) if row.get("role") == "down" else ""
         if below.get(lower):

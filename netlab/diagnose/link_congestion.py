@@ -60,6 +60,9 @@ def _roots(facts: LinkFacts, paused: _Paused, port: Port, seen: set[Port]) -> se
     peer = facts.peer(*port)
     if host is not None and host != own:
         return {("host", host)}
+    if peer is None and own == host and row.get("leaf") is not None:
+        # No cable, but the scheduler's tree says which switch the host hangs on.
+        peer = (str(row["leaf"]), "")
     if peer is None:
         # An hca's other end is the fabric; a host port's is a host whose name nobody gave.
         return {("beyond host port" if row.get("role") in ("host", "down") else "beyond", name_of(port))}

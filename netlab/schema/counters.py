@@ -104,6 +104,12 @@ PORTS = Table(
         Column("host", pl.String, "Host behind the port.", nullable=True),
         Column("nic", pl.String, "NIC behind the port.", nullable=True),
         Column(
+            "leaf",
+            pl.String,
+            "Switch (or block) that the host behind the port hangs on: by its cable, else as Slurm's topology says.",
+            nullable=True,
+        ),
+        Column(
             "ranks",
             pl.List(pl.Int32),
             "Ranks whose NIC the port is or is cabled to; between switches, those below.",

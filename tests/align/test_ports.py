@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from netlab.align.ports import build_ports
-from netlab.schema.counters import CABLES, COUNTERS, PORT_FACTS, RANK_MAP
+from netlab.schema.counters import CABLES, COUNTERS, PORT_FACTS, RANK_MAP, SWITCH_MEMBERS
 from netlab.schema.timeline import RANKS
 
 
@@ -119,3 +119,31 @@ def test_what_is_unmapped_is_said() -> None:
     _, issues = build_ports({"counters": counted})
     assert [issue.code for issue in issues] == ["UNMAPPED", "UNMAPPED"]
     assert "1 of 1" in issues[0].message
+
+
+def test_slurm_says_the_leaf_where_no_cable_does() -> None:
+    members = pl.DataFrame(
+        {"switch": ["leaf1", "leaf1", "leaf2", "root"], "member": ["nodea", "nodeb", "nodec", "leaf1"], "kind": ["host"] * 3 + ["switch"]}
+    )
+    raw = {
+        "switch_members": SWITCH_MEMBERS.conform(members, source="topology.conf"),
+        "port_facts": facts(
+            *({"device": host, "port": "mlx5_0"} for host in ("nodea", "nodeb", "nodec", "noded")),
+            *({"device": leaf, "port": "e8", "role": "up"} for leaf in ("leaf1", "leaf2")),
+        ),
+        "ranks": RANKS.conform(pl.DataFrame({"rank": [0, 1, 2], "host": ["nodea", "nodeb", "nodec"]})),
+    }
+    frame, _ = build_ports(raw)
+    leaves = dict(frame.filter(pl.col("port") == "mlx5_0").select("device", "leaf").iter_rows())
+    assert leaves == {"nodea": "leaf1", "nodeb": "leaf1", "nodec": "leaf2", "noded": None}
+    # The uplinks of a leaf carry the traffic of the ranks below it.
+    assert [row(frame, leaf, "e8")["ranks"] for leaf in ("leaf1", "leaf2")] == [[0, 1], [2]]
+
+
+def test_a_cable_says_the_leaf_better_than_slurm() -> None:
+    members = pl.DataFrame({"switch": ["rack1"], "member": ["nodea"], "kind": ["host"]})
+    frame, _ = build_ports(
+        {"switch_members": SWITCH_MEMBERS.conform(members, source="t"), "cables": cables(("leaf7", "e0", "nodea", "mlx5_0"))}
+    )
+    assert row(frame, "nodea", "mlx5_0")["leaf"] == "leaf7"
+    assert row(frame, "leaf7", "e0")["leaf"] == "leaf7"

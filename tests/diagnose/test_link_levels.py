@@ -231,3 +231,14 @@ def test_an_outage_of_one_link_is_told_and_one_of_all_is_the_jobs(tmp_path: Path
     (finding,) = found(run_of(tmp_path, c_csv=text(("e2",))), "TRAFFIC_ANOMALY")
     assert (finding.subject.ports, finding.severity) == (["leaf1/e2"], "info")
     assert found(run_of(tmp_path, c_csv=text(("e0", "e1", "e2", "e3", "e4", "e5"))), "TRAFFIC_ANOMALY") == []
+
+
+def test_a_paused_nic_without_a_cable_points_at_the_leaf_that_slurm_names(tmp_path: Path) -> None:
+    rows = "".join(f"{1_767_225_600 + at},nodea,mlx5_0,rx_prio3_pause_duration,{value}\n" for at, value in ((0, 0), (10, 2_000_000)))
+    run = run_of(
+        tmp_path,
+        c_csv="timestamp,device,port,counter,value\n" + rows,
+        topology_conf="SwitchName=leaf1 Nodes=node[a,b]\nSwitchName=root Switches=leaf1\n".replace("node[a,b]", "nodea,nodeb"),
+    )
+    (finding,) = found(run, "PFC_PAUSE")
+    assert "switch leaf1" in finding.title
