@@ -227,6 +227,8 @@ class _Study:
             low80, low95 = min(low80, bound), min(low95, bound)
         self._say_how_sure(draft)
         speedup = self.measured_ms * draft.micro_batches / predicted if predicted else None
+        if "compression" in draft.kinds and speedup is not None and speedup > 1:
+            draft.say(f"It pays while it needs at most {100 * (speedup - 1):.3g} % more steps to the same loss.")
         world = self.setting.run.facts.world_size or len(self.setting.run.facts.ranks) or None
         saved = None if speedup is None or world is None or self.setting.run.facts.window != "step" else 24.0 * world * (1 - 1 / speedup)
         return Answer(

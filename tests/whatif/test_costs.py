@@ -77,6 +77,16 @@ def test_the_printed_tuning_table_is_the_prior() -> None:
     assert any("latency table" in used for used in answer.inputs_used)
 
 
+def test_lossy_methods_say_what_error_feedback_keeps_and_when_they_pay() -> None:
+    run = _series([64 * MIB, 32 * MIB], [10.0, 5.0])
+    lossy, cast = (_ask(run, Compression(method=method, codec_ms=0.0)) for method in ("onebit", "fp16"))
+    # Both all-reduces of the step: 96 MiB of fp32.
+    assert any("keeps 101 MB more" in text for text in lossy.assumptions)
+    assert not any("feedback" in text for text in cast.assumptions)
+    (pays,) = [text for text in cast.assumptions if "more steps" in text]
+    assert "100 % more steps" in pays
+
+
 def _two_hosts(run: Run, hosts: list[str]) -> Run:
     return run.with_frames({"ranks": RANKS.conform(pl.DataFrame({"rank": list(range(len(hosts))), "host": hosts}))})
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from netlab.units import NS_PER_MS
+from netlab.units import NS_PER_MS, dtype_bytes, format_bytes
 from netlab.whatif.changes.targets import GRADIENT_OPS, require_split, select_groups
 from netlab.whatif.codecs import codec_ns, wire
 from netlab.whatif.draft import Draft, Refusal, Setting
 from netlab.whatif.scenarios import Compression
 
 __all__ = ["compress"]
+
+#: Methods that throw information away and need what they threw away in the next step (1-bit Adam, deep gradient compression, PowerSGD).
+_WITH_FEEDBACK = frozenset({"onebit", "topk", "powersgd"})
 
 
 def compress(draft: Draft, setting: Setting, change: Compression) -> None:
@@ -67,7 +70,20 @@ def compress(draft: Draft, setting: Setting, change: Compression) -> None:
     elif change.codec_ms:
         draft.say(f"Encoding and decoding of one collective take {change.codec_ms:g} ms together, in halves before and behind it.")
     draft.lower("calibrated")
+    if change.method in _WITH_FEEDBACK:
+        _say_feedback(draft, setting, chosen)
     _say_latency(draft, setting, chosen)
+
+
+def _say_feedback(draft: Draft, setting: Setting, chosen: np.ndarray) -> None:
+    """What a lossy method leaves out is kept and added to the next step's gradient: as many fp32 values as the gradient has."""
+    t, a = draft.transfers, setting.model.activities
+    rows = t.row[chosen]
+    elements = t.bytes[chosen] / np.array([dtype_bytes(str(d or "")) or 4 for d in t.dtype[chosen]])
+    keys, place = np.unique(np.stack((a.part[rows], a.step[rows])), axis=1, return_inverse=True)
+    kept = float(np.bincount(place.ravel(), weights=elements, minlength=keys.shape[1]).max(initial=0.0)) * 4
+    if kept:
+        draft.say(f"Error feedback, without which such a method loses accuracy, keeps {format_bytes(round(kept))} more on every rank.")
 
 
 def _say_latency(draft: Draft, setting: Setting, chosen: np.ndarray) -> None:
