@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from netlab.diagnose.link_facts import LinkFacts, name_of
+from netlab.diagnose.link_rhythm import loss_rhythm
 from netlab.diagnose.link_thresholds import LINK_THRESHOLDS, LinkThresholds
 from netlab.findings import Finding, Subject
 from netlab.run import Run
@@ -18,6 +20,8 @@ _SHORT_S, _LONG_S = 12 * 60, 125 * 60
 _LONG_BER = 1e-15
 #: Fewer polls have no course.
 _FEWEST_POLLS = 20
+#: Fewer like links are no comparison.
+_FEWEST_LIKE = 3
 #: Any of these is damage that error correction did not hide.
 _ANY = ("fec_uncorrected", "link_recovery", "local_link_integrity_errors", "local_physical_errors")
 _SIDE_EFFECTS = ("remote_physical_errors", "switch_relay_errors", "vl15_dropped")
@@ -149,6 +153,9 @@ def loss_findings(facts: LinkFacts, run: Run, limits: LinkThresholds = LINK_THRE
         evidence = [{"port": f"{device}/{port}", "direction": direction, **counts}]
         course, words = _course(run, device, port, direction)
         evidence += course
+        alone, more = _alone(facts, row)
+        evidence += alone
+        words += more
         what = "drops" if discards >= errors else "receives damaged" if direction == "rx" else "loses"
         found.append(
             Finding(
@@ -174,8 +181,31 @@ def loss_findings(facts: LinkFacts, run: Run, limits: LinkThresholds = LINK_THRE
     return found
 
 
+def _alone(facts: LinkFacts, row: dict[str, Any]) -> tuple[list[dict[str, Any]], str]:
+    """Whether one link loses and its like do not (a fault of the link), or many lose alike (the load, or a setting)."""
+    like = [
+        other["loss_ratio"]
+        for other in facts.links
+        if other["loss_ratio"] is not None
+        and (other["role"], other["direction"], other["speed_gbps"]) == (row["role"], row["direction"], row["speed_gbps"])
+        and (other["device"], other["port"]) != (row["device"], row["port"])
+    ]
+    if len(like) < _FEWEST_LIKE:
+        return [], ""
+    lossy = sum(ratio > row["loss_ratio"] / 10 for ratio in like)
+    evidence = {"like_links": len(like), "like_links_that_lose": lossy, "systematic": "one link" if not lossy else None}
+    words = (
+        f" None of {len(like)} like links loses a tenth as much: it is this link."
+        if not lossy
+        else f" {lossy} of {len(like)} like links lose alike: look at load and settings before the cable."
+    )
+    return [evidence], words
+
+
 def _course(run: Run, device: str, port: str, direction: str) -> tuple[list[dict[str, Any]], str]:
-    """How the losses lie in time: evenly in all polls (a property of the link), in few of them (bursts), or neither."""
+    """How the losses lie in time: evenly in all polls (a property of the link), in few of them (bursts), or neither; and whether they keep
+    to an hour of the day or a phase of the step, which random loss does not.
+    """
     wanted = (
         (pl.col("device") == device)
         & (pl.col("port") == port)
@@ -183,12 +213,33 @@ def _course(run: Run, device: str, port: str, direction: str) -> tuple[list[dict
         & pl.col("metric").is_in(("discards", "errors", "fcs_errors"))
         & pl.col("delta").is_not_null()
     )
-    polls = run.frame("link_intervals").filter(wanted).group_by("t0_ns").agg(pl.col("delta").sum())["delta"].sort(descending=True)
-    total = int(polls.sum())
-    if len(polls) < _FEWEST_POLLS or not total:
+    polls = (
+        run.lazy("link_intervals")
+        .filter(wanted)
+        .group_by("t0_ns")
+        .agg(pl.col("t1_ns").max(), pl.col("delta").sum())
+        .sort("t0_ns")
+        .collect()
+    )
+    growth = polls["delta"].sort(descending=True)
+    total = int(growth.sum())
+    if len(growth) < _FEWEST_POLLS or not total:
         return [], ""
-    lossy, tenth = int((polls > 0).sum()), max(1, len(polls) // 10)
-    share = int(polls.head(tenth).sum()) / total
-    course = "in bursts" if share >= 0.5 else "steady" if lossy >= 0.9 * len(polls) else "scattered"
-    row = {"polls": len(polls), "polls_with_loss": lossy, "share_of_worst_tenth": round(share, 3), "course": course}
-    return [row], f" The loss is {course}: {lossy} of {len(polls)} polls have some, the worst tenth of them {100 * share:.0f} %."
+    lossy, tenth = int((growth > 0).sum()), max(1, len(growth) // 10)
+    share = int(growth.head(tenth).sum()) / total
+    course = "in bursts" if share >= 0.5 else "steady" if lossy >= 0.9 * len(growth) else "scattered"
+    row = {"polls": len(growth), "polls_with_loss": lossy, "share_of_worst_tenth": round(share, 3), "course": course}
+    words = f" The loss is {course}: {lossy} of {len(growth)} polls have some, the worst tenth of them {100 * share:.0f} %."
+    steps = run.frame("steps").filter("complete")
+    step_ns = (steps["end_ns"] - steps["start_ns"]).median()
+    middle = ((polls["t0_ns"] + polls["t1_ns"]) // 2).to_numpy()
+    rhythm = loss_rhythm(
+        middle,
+        polls["delta"].to_numpy().astype(np.float64),
+        float((polls["t1_ns"] - polls["t0_ns"]).median()),  # type: ignore[arg-type]
+        float(step_ns) if isinstance(step_ns, (int, float)) else None,
+    )
+    for found in rhythm:
+        when = f"the hour from {found['hour_utc']}:00 UTC" if "hour_utc" in found else f"{100 * found['phase']:.0f} % of the step"
+        words += f" It is systematic: {100 * found['share']:.0f} % of it comes at {when} (p = {found['p_value']:.2g})."
+    return [row, *rhythm], words

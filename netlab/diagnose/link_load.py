@@ -7,8 +7,10 @@ from typing import Any
 
 from netlab.config import Limits
 from netlab.diagnose.link_facts import LinkFacts
+from netlab.diagnose.link_spread import spread_evidence
 from netlab.diagnose.link_thresholds import LINK_THRESHOLDS, LinkThresholds
 from netlab.findings import Finding, Subject
+from netlab.run import Run
 
 __all__ = ["headroom_findings", "imbalance", "imbalance_findings", "oversubscription_findings", "utilisation_findings"]
 
@@ -216,7 +218,9 @@ def imbalance(loads: list[float]) -> dict[str, float]:
     }
 
 
-def imbalance_findings(facts: LinkFacts, limits: Limits, thresholds: LinkThresholds = LINK_THRESHOLDS) -> list[Finding]:
+def imbalance_findings(
+    facts: LinkFacts, limits: Limits, thresholds: LinkThresholds = LINK_THRESHOLDS, run: Run | None = None
+) -> list[Finding]:
     """ECMP_IMBALANCE over the uplinks of one switch with one speed, RAIL_IMBALANCE over the rails of the job's NICs.
 
     The subject are the overloaded ports. It is a warning only where the fullest is beyond the band; uneven but light load harms nobody.
@@ -240,6 +244,7 @@ def imbalance_findings(facts: LinkFacts, limits: Limits, thresholds: LinkThresho
             (row["utilization_mean"] or 0) > limits.link_mean[1] or (row["utilization_peak"] or 0) >= limits.link_peak or _harmed(row)
             for row in hot
         )
+        spread, why = ({}, "") if run is None else spread_evidence(run, rows, measures["max_over_mean"])
         found.append(
             Finding(
                 code="ECMP_IMBALANCE",
@@ -251,12 +256,12 @@ def imbalance_findings(facts: LinkFacts, limits: Limits, thresholds: LinkThresho
                     f"{direction} bytes of {len(rows)} equal uplinks: max/mean {measures['max_over_mean']:g}, Jain "
                     f"{measures['jain']:g}, effective links {100 * measures['effective_share']:.3g} %, idle "
                     f"{100 * measures['idle_share']:.3g} %. Few large flows hash badly; the fullest link sets the pace once "
-                    "it is full."
+                    f"it is full.{why}"
                 ),
                 severity="warning" if busy else "info",
                 subject=Subject(ports=names),
                 evidence=[
-                    measures,
+                    {**measures, **spread},
                     *({"port": _name(row), "bytes": row["bytes"], "utilization_mean": row["utilization_mean"]} for row in rows),
                 ],
                 action=(

@@ -53,7 +53,7 @@ def link_findings(run: Run, limits: Limits | None = None, localisation: Localisa
         *traffic_findings(run),
         *anomaly_findings(run),
         *oversubscription_findings(facts, bands),
-        *imbalance_findings(facts, bands),
+        *imbalance_findings(facts, bands, run=run),
         *utilisation_findings(facts, bands),
         *headroom_findings(facts, bands),
     ]
