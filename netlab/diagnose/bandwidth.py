@@ -89,7 +89,8 @@ def _low(timeline: Timeline, rows: pl.DataFrame, against: str) -> Finding:
             f"Bus bandwidth over transfer alone (median message {format_bytes(worst['bytes'])}); below {percent(EFFICIENCY_LOW)} counts as "
             f"low. Its exposed transfer is {percent(exposed / whole)} of pooled step time."
         ),
-        action="Run nccl-tests on the same ranks and sizes; read transport and NIC from the NCCL log (NCCL_DEBUG=INFO).",
+        action="Run nccl-tests on the same ranks and sizes; read transport and NIC from the NCCL log (NCCL_DEBUG=INFO). Half of the line "
+        "rate with GPUDirect on points to PCIe ACS or the IOMMU (lspci: ACSCtl SrcValid+).",
         source=_SOURCE,
         subject=Subject(
             groups=groups, ranks=sorted({int(rank) for group in groups for rank in group.split(",")}) if len(groups) == 1 else []

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 import polars as pl
 
-from netlab.diagnose import nccl_errors, nccl_hosts, nccl_network, nccl_progress, nccl_settings
+from netlab.diagnose import nccl_errors, nccl_hosts, nccl_network, nccl_progress, nccl_settings, nccl_tuning
 from netlab.diagnose.nccl_evidence import Evidence
 from netlab.findings import Finding
 from netlab.run import Run
@@ -34,6 +34,13 @@ RULES: tuple[Rule, ...] = (
     nccl_hosts.few_channels,
     nccl_hosts.pcie_distance,
     nccl_hosts.mnnvl_off,
+    nccl_tuning.small_mtu,
+    nccl_tuning.one_queue_pair,
+    nccl_tuning.ring_at_scale,
+    nccl_tuning.collnet_off,
+    nccl_tuning.pxn_always,
+    nccl_tuning.ofi_limited,
+    nccl_tuning.host_setup,
     nccl_settings.version_mix,
     nccl_settings.old_nccl,
     nccl_settings.env_differs,

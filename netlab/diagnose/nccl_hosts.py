@@ -248,9 +248,14 @@ def pcie_distance(evidence: Evidence) -> Iterator[Finding]:
 
 def mnnvl_off(evidence: Evidence) -> Iterator[Finding]:
     """Multi-node NVLink is there and not used."""
-    lines = [
-        e for e in evidence.events if re.search(r"MNNVL.*(?:is available but not|not working|not supported|failed)", e["message"] or "")
-    ]
+    told = re.compile(r"MNNVL.*(?:is available but not|not working|not supported|failed)")
+    lines = [e for e in evidence.events if told.search(e["message"] or "")]
+    # Ranks of one clique share NVLink; a clique that is larger than a host and is not used is a fall-back to the NICs.
+    per_host = {(c["host"], c["pid"]): (c["nranks"] or 0) / c["nodes"] for c in evidence.communicators if (c["nodes"] or 0) > 1}
+    for event in evidence.of_code("mnnvl"):
+        clique = re.match(r"MNNVL 0 cliqueId \S+ cliqueSize (\d+)", event["message"] or "")
+        if clique and (event["host"], event["pid"]) in per_host and int(clique[1]) > per_host[event["host"], event["pid"]]:
+            lines.append(event)
     hosts = {e["host"] for e in lines if e["host"]}
     if lines:
         yield finding(

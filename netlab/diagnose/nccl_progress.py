@@ -129,6 +129,8 @@ def hang_findings(evidence: Evidence) -> Iterator[Finding]:
             continue
         if hang["basis"] == "watchdog":
             title = f"The watchdog timed out {op} {seq}, reported by {_ranks(waiting)}."
+            if lines and all("numel_in=1 " in f"{e['value']} " for e in lines if e["code"] == "watchdog_timeout"):
+                last += " It moves one element: such a call is a barrier, so a slow or absent rank is likelier than the network."
             detail = f"A rank that does not report, or whose last enqueued number is lower, is the first suspect.{last}"
         else:
             scheduled = [row["rank"] for row in rows if row["state"] == "scheduled"]

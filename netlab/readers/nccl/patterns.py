@@ -57,7 +57,7 @@ KINDS: tuple[tuple[str, bool, str], ...] = (
     ("gdr_hca", False, r"NET/IB ?: GPU Direct RDMA (?P<state>Enabled|Disabled) for HCA (?P<device>\d{1,9}) '(?P<name>[^']*)'"),
     ("gdr_gpu", False, r"GPU Direct RDMA (?P<state>Enabled|Disabled) for GPU (?P<gpu>[0-9a-f]+) / HCA (?P<device>[0-9a-f]+) \(distance (?P<distance>\d{1,15}) (?:<=|>|<|>=) (?P<limit>\d{1,15})\)(?:, read (?P<read>\d{1,15})(?: mode \S+)?)?"),
     ("gdr_pair", False, r"GPU Direct RDMA (?P<state>Enabled|Disabled) for .*"),
-    ("ib_queue", False, r"NET/IB ?: (?:NCCL Dev|Dev|IbDev|dev) .*(?:mtu|qpn|GID|LID).*"),
+    ("ib_queue", False, r"NET/IB ?: (?:NCCL Dev|Dev|IbDev|dev) (?:.*?\bmtu (?P<mtu>\d{1,2})\b.*|.*(?:qpn|GID|LID).*)"),
     ("socket_threads", False, r"NET/Socket ?: Using \d{1,15} threads and \d{1,15} sockets per thread"),
     ("ofi", False, r"NET/OFI (?P<text>.*)"),
     ("env", False, r"(?P<name>[A-Z][A-Z0-9_]+) set (?:by environment )?to (?P<value>.*)"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,9 @@ __all__ = ["Event", "Sayings", "SingleEvent"]
 #: Code, name of a value, value.
 Event = tuple[str, str | None, str | None]
 _LIMIT = 1_000_000
+_TEXTS_OF_ONE = 20_000
+_SMALL_BYTES = 100_000_000
+_BYTES = re.compile(r"(\d{1,15}) Bytes")
 _NONE = -1
 
 
@@ -43,7 +47,9 @@ class Sayings:
         self._number_of: dict[tuple[str, str], int] = {}
         self._texts: list[str] = []
         self._meaning: list[int] = []
-        self._meaning_of: dict[tuple[str, Event], int] = {}
+        self._meaning_of: dict[tuple[str, Event, bool], int] = {}
+        #: Texts of a meaning so far, and the last one, which stands for those that follow when they are too many.
+        self._many: dict[int, tuple[int, int]] = {}
         self._rows: list[tuple[int, int, int, int, int]] = []
         self._blocks: list[tuple[NDArray[np.int64], ...]] = []
         self._unheard: dict[tuple[str, Event], SingleEvent] = {}
@@ -53,9 +59,15 @@ class Sayings:
         """The number of a saying."""
         number = self._number_of.get((level, text))
         if number is None:
+            # A choice for a small message is told apart from one for a large message: that is what matters about it.
+            said = (level, event, event[0] == "tuning_choice" and _is_small(text))
+            meaning = self._meaning_of.setdefault(said, len(self._meaning_of))
+            if meaning in self._many and self._many[meaning][0] >= _TEXTS_OF_ONE:
+                return self._many[meaning][1]
             number = self._number_of[level, text] = len(self._texts)
             self._texts.append(mask_text(text))
-            self._meaning.append(self._meaning_of.setdefault((level, event), len(self._meaning_of)))
+            self._meaning.append(meaning)
+            self._many[meaning] = (self._many.get(meaning, (0, 0))[0] + 1, number)
         return number
 
     def add(self, process: Process, saying: int, line: int, ts_ns: int | None) -> None:
@@ -120,9 +132,9 @@ class Sayings:
         processes = list(state.processes.values())
         meanings = list(self._meaning_of)
         at, who, said = merged["meaning"].to_numpy(), merged["process"].to_numpy(), merged["saying"].to_numpy()
-        codes: dict[str, list[str | None]] = {"level": [level for level, _ in meanings]}
+        codes: dict[str, list[str | None]] = {"level": [level for level, _, _ in meanings]}
         for i, name in enumerate(("code", "key", "value")):
-            codes[name] = [event[i] for _, event in meanings]
+            codes[name] = [event[i] for _, event, _ in meanings]
         many = pl.DataFrame({
             "host": pl.Series([p.host for p in processes], dtype=pl.String)[who],
             "pid": pl.Series([p.pid for p in processes], dtype=pl.Int64)[who],
@@ -142,3 +154,8 @@ class Sayings:
         ]  # fmt: skip
         few = pl.DataFrame(rows, schema=many.schema, orient="row")
         return TABLES["nccl_events"].conform(pl.concat([many, few]).with_columns(pl.lit(source).alias("source")))
+
+
+def _is_small(text: str) -> bool:
+    size = _BYTES.search(text)
+    return size is not None and int(size[1]) < _SMALL_BYTES
