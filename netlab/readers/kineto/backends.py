@@ -12,7 +12,7 @@ __all__ = ["Backend", "PlainBackend", "choose_backend"]
 
 
 _LOG = logging.getLogger(__name__)
-_LOADED_FROM_BYTES, _MADE_FROM_BYTES = 32 << 20, 512 << 20
+_LOADED_FROM_BYTES, _MADE_FROM_BYTES = 4 << 20, 512 << 20
 
 
 class Backend(Protocol):
@@ -84,7 +84,7 @@ class _Amount:
 def choose_backend(small_bytes: int | None) -> Backend:
     """Compiled code for a large file (None), or once many small ones have come; otherwise msgspec, also where numba does not work.
 
-    Loading the compiled code costs as much as reading 32 MB without it; making it, as much as 512 MB.
+    Loading the compiled code costs as much as reading 4 MB without it; making it, as much as 512 MB.
     """
     from netlab.readers.kineto.strict import StrictBackend
 
@@ -94,7 +94,8 @@ def choose_backend(small_bytes: int | None) -> Backend:
             return StrictBackend()
     try:
         from netlab.readers.kineto.compiled import CompiledBackend
+
+        return CompiledBackend()
     except (ImportError, OSError) as error:
         _LOG.warning("numba cannot be loaded (%s); traces are read without compiled code, several times slower", error)
         return StrictBackend()
-    return CompiledBackend()

@@ -1,75 +1,95 @@
 """The scanner as machine code: numba, without the GIL, with 32 bytes at a time where strings and brackets are stepped over.
 
-Compiling takes seconds and happens once: the code is cached beside the package if that can be written, else in the user's cache, else not
-at all. Nothing here calls itself: numba's cached recursive functions abort the process on the second run.
+Compiling takes seconds and happens once (`netlab.machine_code`); afterwards the code loads without numba.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import lru_cache
-from pickle import UnpicklingError
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, types
 
-from netlab.readers.kineto import compiled_primitives, shared
+from netlab.machine_code import machine_code
+from netlab.readers.kineto import shared
 
 __all__ = ["CompiledBackend", "Pool"]
 
-_LOG = logging.getLogger(__name__)
 _WORDS = 1 << 16
 _WORD_BYTES = 8 << 20
-
-_BYTES = types.Array(types.uint8, 1, "C")
-_INTEGERS = types.Array(types.int64, 1, "C")
-_CODES = types.Array(types.int32, 1, "C")
-_POOL = types.Tuple((_CODES, _INTEGERS, _CODES, _BYTES, _INTEGERS))
-_SIGNATURES = {
-    "scan_events": types.Tuple((types.int64, types.int64, types.int64))(
-        _BYTES,
-        types.int64,
-        types.int64,
-        types.int64,
-        types.Array(types.int64, 2, "C"),
-        types.Array(types.int32, 2, "C"),
-        _POOL,
-        _INTEGERS,
-        types.boolean,
-    ),
-    "skip_stream": types.int64(_BYTES, types.int64, types.int64, _INTEGERS),
-}
+_TABLE = 4 * _WORDS
+_ARENA = _WORD_BYTES + 64
 
 #: Long and called from many places; everything else is inlined.
 _CALLED = frozenset({"skip_object", "number"})
 
 Pool = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.uint8], npt.NDArray[np.int64]]
 
-
-@lru_cache(maxsize=1)
-def _functions() -> dict[str, Callable[..., Any]]:
-    """The compiled entry points, from the cache on disk or made now."""
-    try:
-        return _compile(cache=True)
-    except (RuntimeError, OSError, EOFError, UnpicklingError) as error:
-        # No folder can be written, the disk is full, or a cache file is damaged: numba says so in one of these ways.
-        _LOG.debug("compiled code is not cached: %s", error)
-        return _compile(cache=False)
+_SCAN_EVENTS = (
+    *("u8[]", "i64", "i64", "i64", "i64"),  # data, its size, at, end, row
+    *("i64[]", "i64", "i64", "i32[]", "i64", "i64"),  # integers and texts, each with rows and columns
+    *("i32[]", "i64[]", "i32[]", "u8[]", "i64[]"),  # the pool
+    *("i64[]", "i64", "i64", "i64[]"),  # tally and its size, keep hosts, (status, at, row)
+)
+_SKIP_STREAM = ("u8[]", "i64", "i64", "i64", "i64[]", "i64", "i64[]")
 
 
-def _compile(cache: bool) -> dict[str, Callable[..., Any]]:
+def _jitted() -> dict[str, Any]:
+    from numba import njit
+
+    from netlab.readers.kineto import compiled_primitives
+
     def wrap(name: str, function: FunctionType) -> Any:
-        if name not in _SIGNATURES:
-            return njit(nogil=True, boundscheck=False, error_model="numpy", forceinline=name not in _CALLED)(function)
-        # numba looks only at the file of this function for changes; the name makes the cache follow the others, too.
-        function.__qualname__ = f"{name}_{shared.version()}"
-        return njit(_SIGNATURES[name], nogil=True, boundscheck=False, error_model="numpy", cache=cache)(function)
+        return njit(nogil=True, boundscheck=False, error_model="numpy", forceinline=name not in _CALLED)(function)
 
     return shared.bind({name: getattr(compiled_primitives, name) for name in shared.PRIMITIVES}, wrap)
+
+
+def _make_scan_events() -> Callable[..., None]:
+    from numba import carray
+
+    scan_events = _jitted()["scan_events"]
+
+    def entry(  # type: ignore[no-untyped-def]
+        data, size, at, end, row, integers, rows, columns, texts, text_rows, text_columns, table, offsets, lengths, arena, count, tally,
+        tally_size, keep_hosts, out,
+    ):  # fmt: skip
+        pool = (
+            carray(table, (_TABLE,)),
+            carray(offsets, (_WORDS,)),
+            carray(lengths, (_WORDS,)),
+            carray(arena, (_ARENA,)),
+            carray(count, (2,)),
+        )
+        numbers, words = carray(integers, (rows, columns)), carray(texts, (text_rows, text_columns))
+        found = scan_events(carray(data, (size,)), at, end, row, numbers, words, pool, carray(tally, (tally_size,)), keep_hosts != 0)
+        result = carray(out, (3,))
+        result[0], result[1], result[2] = found[0], found[1], found[2]
+
+    return entry
+
+
+def _make_skip_stream() -> Callable[..., None]:
+    from numba import carray
+
+    skip_stream = _jitted()["skip_stream"]
+
+    def entry(data, size, at, end, state, state_size, out):  # type: ignore[no-untyped-def]
+        carray(out, (1,))[0] = skip_stream(carray(data, (size,)), at, end, carray(state, (state_size,)))
+
+    return entry
+
+
+@lru_cache(maxsize=1)
+def _functions() -> tuple[Callable[..., None], Callable[..., None]]:
+    """The compiled entry points, from the cache on disk or made now."""
+    return (
+        machine_code("scan_events", shared.version(), _SCAN_EVENTS, _make_scan_events),
+        machine_code("skip_stream", shared.version(), _SKIP_STREAM, _make_skip_stream),
+    )
 
 
 class CompiledBackend:
@@ -79,13 +99,12 @@ class CompiledBackend:
     releases_gil = True
 
     def __init__(self) -> None:
-        functions = _functions()
-        self._scan_events, self._skip_stream = functions["scan_events"], functions["skip_stream"]
+        self._scan_events, self._skip_stream = _functions()
 
     def new_pool(self) -> Pool:
         """An empty pool of texts: hash table, offsets, lengths, bytes, (number of texts, number of bytes)."""
-        table = np.full(4 * _WORDS, -1, np.int32)
-        return table, np.zeros(_WORDS, np.int64), np.zeros(_WORDS, np.int32), np.zeros(_WORD_BYTES + 64, np.uint8), np.zeros(2, np.int64)
+        table = np.full(_TABLE, -1, np.int32)
+        return table, np.zeros(_WORDS, np.int64), np.zeros(_WORDS, np.int32), np.zeros(_ARENA, np.uint8), np.zeros(2, np.int64)
 
     def words(self, pool: Pool) -> list[bytes]:
         """The texts of a pool in the order of their numbers."""
@@ -104,9 +123,14 @@ class CompiledBackend:
         self, data: bytearray, at: int, end: int, row: int, integers: Any, texts: Any, pool: Pool, tally: Any, keep_hosts: bool
     ) -> tuple[int, int, int]:
         """``scan_events``."""
-        status, at, row = self._scan_events(np.frombuffer(data, np.uint8), at, end, row, integers, texts, pool, tally, keep_hosts)
+        found = np.empty(3, np.int64)
+        tables = (integers, *integers.shape, texts, *texts.shape)
+        self._scan_events(np.frombuffer(data, np.uint8), len(data), at, end, row, *tables, *pool, tally, len(tally), keep_hosts, found)
+        status, at, row = found.tolist()
         return status, at, row
 
     def skip_stream(self, data: bytearray, at: int, end: int, state: Any) -> int:
         """``skip_stream``."""
-        return int(self._skip_stream(np.frombuffer(data, np.uint8), at, end, state))
+        found = np.empty(1, np.int64)
+        self._skip_stream(np.frombuffer(data, np.uint8), len(data), at, end, state, len(state), found)
+        return int(found[0])

@@ -24,7 +24,7 @@ from netlab.schema.traces import HOST_OPS, PROCESS_GROUPS
 
 __all__ = ["SMALL_BYTES", "KinetoReader", "read_frames", "read_with"]
 
-#: Files up to this many inflated bytes are read without compiled code: loading it would take longer than it saves.
+#: Files up to this many inflated bytes are not worth compiling code for; where it is there already, smaller ones use it too.
 SMALL_BYTES = 16 << 20
 _WINDOW_BYTES = 1 << 21
 _INSTANTS = ("start_ns", "end_ns", "at_ns")

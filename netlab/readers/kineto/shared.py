@@ -9,6 +9,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+from netlab.machine_code import is_cached
 from netlab.readers.kineto import scan_events, scan_values
 
 __all__ = ["PRIMITIVES", "bind", "is_compiled", "version"]
@@ -35,11 +36,11 @@ def bind(primitives: Mapping[str, Any], wrap: Callable[[str, FunctionType], Any]
 def version() -> str:
     """A short hash of everything that compiled code is made of."""
     digest = hashlib.sha256()
-    for name in ("fields", "layout", "scan_values", "scan_events", "compiled_primitives"):
+    for name in ("fields", "layout", "scan_values", "scan_events", "compiled_primitives", "compiled"):
         digest.update((Path(__file__).parent / f"{name}.py").read_bytes())
     return digest.hexdigest()[:12]
 
 
 def is_compiled() -> bool:
-    """Whether compiled code of this version lies beside the package; told without loading numba. Other cache folders are not looked at."""
-    return any((Path(__file__).parent / "__pycache__").glob(f"*.scan_events_{version()}-*.nbi"))
+    """Whether compiled code of this version is there; told without loading numba."""
+    return is_cached("scan_events", version())
