@@ -111,11 +111,15 @@ def _samples(rows: pl.DataFrame, speeds: pl.DataFrame) -> Samples:
     joined = heads.join(speeds, on=["device", "port"], how="left", maintain_order="left")
     series = np.cumsum(first) - 1
     is_bytes = ((joined["metric"] == "bytes") & joined["whole"]).to_numpy()[series]
+    # A narrow twin that goes by its own name (ifInOctets beside ifHCInOctets) wraps as fast as the bytes it counts.
+    names = joined["metric"].unique()
+    octets = names.filter(names.cast(pl.String).str.contains("(?i)octets|bytes"))
+    fast = joined["metric"].is_in(octets.implode()).to_numpy()[series]
     speed = joined["speed_gbps"].fill_null(float("nan")).to_numpy()[series]
     grid, own_clock = ((rows["ts_source"] == name).fill_null(False).to_numpy() for name in ("query_grid", "device"))
     ts_ns, device = rows["ts_ns"].to_numpy(), _codes(rows["device"])
     slack = stamp_slack(ts_ns, device, own_clock)
-    return Samples(ts_ns, rows["value_int"].to_numpy(), first, is_bytes, grid, device, _codes(rows["port"]), speed, slack)
+    return Samples(ts_ns, rows["value_int"].to_numpy(), first, is_bytes, fast, grid, device, _codes(rows["port"]), speed, slack)
 
 
 def _intervals(rows: pl.DataFrame, speeds: pl.DataFrame, resets: Resets) -> pl.DataFrame | None:
@@ -153,7 +157,7 @@ def _differences(at_end: pl.DataFrame, samples: Samples, start: Ints, end: Ints,
     old, new = samples.value[start], samples.value[end]
     dt = samples.ts_ns[end] - samples.ts_ns[start]
     slack = samples.slack_ns[end]
-    speed, is_bytes = samples.speed_gbps[end], samples.is_bytes[end]
+    speed, is_bytes = samples.speed_gbps[end], samples.counts_bytes[end]
     delta = (new - old).view(np.int64)
     known = (new >= old) & (delta >= 0)
     width = at_end["width_bits"].fill_null(0).to_numpy()

@@ -30,6 +30,8 @@ class Samples:
     value: NDArray[np.uint64]
     first: Bools
     is_bytes: Bools
+    #: Also bytes of queues and of counters that go by their own name.
+    counts_bytes: Bools
     on_grid: Bools
     device: Ints
     port: Ints
@@ -47,6 +49,7 @@ class Samples:
             self.value[rows],
             first,
             self.is_bytes[rows],
+            self.counts_bytes[rows],
             self.on_grid[rows],
             self.device[rows],
             self.port[rows],

@@ -130,6 +130,7 @@ def flap_findings(facts: LinkFacts) -> list[Finding]:
                 detail=(
                     f"In {facts.window_s:.3g} s the link was lost and came back; traffic on it stopped meanwhile and was sent again.{doubt}"
                 ),
+                severity="info" if silent else "warning",
                 subject=Subject(ports=[name_of(end) for end in hit]),
                 evidence=evidence,
                 action="Reseat or replace the cable and its transceivers; look for the port in the switch's log at that time.",

@@ -128,8 +128,15 @@ def headroom_findings(facts: LinkFacts, limits: Limits) -> list[Finding]:
         and mean < limits.link_mean[0] - _TINY
         and row["utilization_peak"] is not None
         and row["utilization_peak"] < limits.link_peak - _TINY
-        and not _harmed(row)
     ]
+    # A port has room only if both of its directions do.
+    quiet = {(row["device"], row["port"], row["direction"]) for row in low if not _harmed(row)}
+    busy = {(row["device"], row["port"]) for row in facts.links if _harmed(row)} | {
+        (row["device"], row["port"])
+        for row in facts.links
+        if _mean(row) is not None and (row["device"], row["port"], row["direction"]) not in quiet
+    }
+    low = [row for row in low if (row["device"], row["port"]) not in busy]
     if not low:
         return []
     names = sorted({_name(row) for row in low})

@@ -16,7 +16,7 @@ from netlab.readers.counters.files import inflated
 from netlab.readers.counters.meaning import first_meaning
 from netlab.readers.counters.names import ALL_TABLES
 from netlab.readers.counters.samples import RAW_SCHEMA, interpret
-from netlab.readers.counters.texts import time_column
+from netlab.readers.counters.texts import number_columns, time_column
 
 __all__ = ["VARIABLE_MAP", "PlainCsv"]
 
@@ -72,10 +72,16 @@ _DIRECTIONS = {
     "rx": "rx",
     "receive": "rx",
     "ingress": "rx",
+    "input": "rx",
+    "received": "rx",
+    "inbound": "rx",
     "out": "tx",
     "tx": "tx",
     "transmit": "tx",
     "egress": "tx",
+    "output": "tx",
+    "sent": "tx",
+    "outbound": "tx",
     "none": "none",
     "": "none",
 }
@@ -158,6 +164,11 @@ class PlainCsv:
         return account(self.name, result, sink, source, unparsed=lost, issues=tuple(issues))
 
 
+def _counts(column: pl.Series) -> bool:
+    """Whether some cell of a column is a number; a column of words describes rows and counts nothing."""
+    return bool(column.to_frame("text").select(number_columns()[1].is_not_null().any()).item())
+
+
 def _check_roles(cells: list[str], roles: list[str | None], source: str, line: int) -> None:
     for role in set(roles) - {None}:
         named = [cell for cell, own in zip(cells, roles, strict=True) if own == role]
@@ -218,6 +229,7 @@ def _long(table: pl.DataFrame, cells: list[str], roles: list[str | None], path: 
         return base.with_columns(pl.col("raw_name").replace("", None))
     wanted = set(_counters_of(cells, roles))
     columns = {f"c{index}": cell for index, cell in enumerate(cells) if roles[index] is None and cell in wanted}
+    columns = {name: cell for name, cell in columns.items() if first_meaning(ALL_TABLES, cell) is not None or _counts(table[name])}
     identity = ["line", "time", "device", "port", "queue", "direction"]
     wide = base.select(*identity, *columns).rename(columns)
     return wide.unpivot(on=list(columns.values()), index=identity, variable_name="raw_name", value_name="text").sort(

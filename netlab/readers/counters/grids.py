@@ -56,6 +56,10 @@ def _continues(lines: list[str], at: int, spans: list[tuple[int, int]]) -> bool:
 
 def _cells(line: str, spans: list[tuple[int, int]]) -> tuple[str, ...]:
     """Cells under spans; text that runs over a border belongs to the column in which it begins."""
+    # Pasted tables lose their alignment; where every cell is there, two spaces part them.
+    parts = re.split(r"\s{2,}|\t", line.strip())
+    if len(parts) == len(spans) > 2:
+        return tuple(parts)
     borders = [0, *(start for start, _ in spans[1:])]
     ends = [*borders[1:], max(len(line), spans[-1][1])]
     # Right-aligned cells may begin before the dashes of their column, but never before the previous column ends.

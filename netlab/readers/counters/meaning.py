@@ -42,11 +42,15 @@ def both(receive: str, transmit: str, metric: str, like: Meaning | None = None) 
 
 @dataclass(frozen=True)
 class NameTable:
-    """Names of one source: exact ones, and patterns whose groups ``q`` (queue) and ``d`` (direction) are filled in."""
+    """Names of one source: exact ones, and patterns whose groups ``q`` (queue) and ``d`` (direction) are filled in.
+
+    ``fold`` brings spellings of one name together; ``otherwise`` is asked last.
+    """
 
     exact: Mapping[str, Meaning]
     patterns: Sequence[tuple[str, Meaning]] = ()
     fold: Callable[[str], str] = str
+    otherwise: Callable[[str], Meaning | None] | None = None
     _compiled: list[tuple[re.Pattern[str], Meaning]] = field(default_factory=list, init=False, repr=False)
     _folded: dict[str, Meaning] = field(default_factory=dict, init=False, repr=False)
 
@@ -63,7 +67,7 @@ class NameTable:
             match = pattern.fullmatch(name)
             if match:
                 return _filled(meaning, match.groupdict())
-        return None
+        return None if self.otherwise is None else self.otherwise(name)
 
 
 _DIRECTIONS = {

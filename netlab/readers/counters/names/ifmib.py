@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from netlab.readers.counters.meaning import Meaning, NameTable, both
 
 __all__ = ["IFMIB", "VARIABLE_MAP"]
@@ -46,5 +48,36 @@ _PATTERNS = (
     (r"cpfcIfPriorityRequests_?(?P<q>\d)?", Meaning("pause_frames", "tx", width_bits=32)),
 )
 
+#: Columns of ifXTable and ifTable by number, as collectors without MIB files name them.
+_OIDS = {
+    "1.3.6.1.2.1.31.1.1.1": {6: "ifHCInOctets", 7: "ifHCInUcastPkts", 10: "ifHCOutOctets", 11: "ifHCOutUcastPkts", 15: "ifHighSpeed"},
+    "1.3.6.1.2.1.2.2.1": {
+        5: "ifSpeed",
+        8: "ifOperStatus",
+        10: "ifInOctets",
+        11: "ifInUcastPkts",
+        13: "ifInDiscards",
+        14: "ifInErrors",
+        16: "ifOutOctets",
+        17: "ifOutUcastPkts",
+        19: "ifOutDiscards",
+        20: "ifOutErrors",
+    },
+}
+_BY_OID = {f"{table}.{column}": name for table, columns in _OIDS.items() for column, name in columns.items()}
+
+
+def folded(name: str) -> str:
+    """A name without its module and row: ``IF-MIB::ifHCInOctets.49``, or the number of its column.
+
+    >>> folded("IF-MIB::ifHCInOctets.49"), folded(".1.3.6.1.2.1.31.1.1.1.6.49")
+    ('ifHCInOctets', 'ifHCInOctets')
+    """
+    plain = name.rpartition("::")[2].lstrip(".")
+    if plain[:1].isdigit():
+        return _BY_OID.get(plain) or _BY_OID.get(plain.rpartition(".")[0], name)
+    return re.sub(r"\.\d+$", "", plain)
+
+
 #: Upper and lower case are told apart: SAI's ``IF_IN_OCTETS`` has 64 bits.
-IFMIB = NameTable(VARIABLE_MAP, _PATTERNS)
+IFMIB = NameTable(VARIABLE_MAP, _PATTERNS, folded)
