@@ -84,7 +84,7 @@ _NIC = re.compile(r"\[\d+\]=?(?:\{[^}]*\}|([A-Za-z][\w.-]*):\d+/(\w+))")
 
 
 def listed_nics(events: pl.DataFrame) -> pl.DataFrame:
-    """RDMA NICs that the processes of each host found: ``host, nic, link``, from ``NET/IB : Using`` lines.
+    """RDMA NICs that the processes of each host found: ``host, nic, link``; merged ones stand for their parts.
 
     >>> listed = {"code": ["nics"], "key": ["IB"], "host": ["nodea"], "value": ["[0]mlx5_0:1/IB [1]mlx5_1:1/RoCE"]}
     >>> listed_nics(pl.DataFrame(listed)).rows()
@@ -92,9 +92,16 @@ def listed_nics(events: pl.DataFrame) -> pl.DataFrame:
     """
     lines = events.filter((pl.col("code") == "nics") & (pl.col("key") == "IB") & pl.col("host").is_not_null())
     lines = lines.select("host", "value").unique(maintain_order=True)
-    rows = [(host, name, link) for host, value in lines.iter_rows() for name, link in _NIC.findall(value or "") if name]
+    links = {(host, name): link for host, value in lines.iter_rows() for name, link in _NIC.findall(value or "") if name}
+    merged = events.filter((pl.col("code") == "virtual_nic") & pl.col("host").is_not_null()).select("host", "value").unique()
+    for host, name in merged.sort("host", "value").iter_rows():
+        parts = (name or "").split("+")
+        links[host, name] = next((links[host, part] for part in parts if (host, part) in links), "IB")
+        for part in parts if len(parts) > 1 else ():
+            links.pop((host, part), None)
+    rows = [(host, name, link) for (host, name), link in links.items()]
     schema = {"host": pl.String, "nic": pl.String, "link": pl.String}
-    return pl.DataFrame(rows, schema=schema, orient="row").unique(["host", "nic"], keep="first").sort("host", "nic")
+    return pl.DataFrame(rows, schema=schema, orient="row").sort("host", "nic")
 
 
 def logged_gbps(connections: pl.DataFrame, nodes: pl.DataFrame, paths: pl.DataFrame) -> dict[str, float]:

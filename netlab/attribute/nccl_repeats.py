@@ -34,6 +34,16 @@ def without_repeats(frames: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFram
         kept = _facts(name, frame) if name in _WHOLE else _happenings(frame)
         if kept.height != frame.height:
             changed[name] = TABLES[name].conform(kept)
+    flight = frames.get("flight")
+    if flight is not None and not flight.is_empty() and flight["source"].n_unique() > 1:
+        # One rank may have been dumped as pickle and as JSON, or twice: the later state counts, and what has a frame.
+        state = pl.col("state").replace_strict({"completed": 0, "started": 1}, default=2, return_dtype=pl.Int8)
+        known = flight.sort(state, pl.col("frame").is_null(), "source", maintain_order=True)
+        kept = known.unique(
+            ["rank", "group", "group_name", "seq", "is_p2p", "record", "op", "created_ns"], keep="first", maintain_order=True
+        )
+        if kept.height != flight.height:
+            changed["flight"] = TABLES["flight"].conform(kept)
     return changed
 
 

@@ -16,13 +16,17 @@ _NIC = re.compile(r"\[(\d+)\]=?(?:\{[^}]*\}|([A-Za-z][\w.-]*):(\d+)/(\w+))")
 
 
 def host_nics(evidence: Evidence) -> dict[str, dict[str, str]]:
-    """Host to its RDMA NICs and their link layer, from the ``NET/IB : Using`` lines of its processes."""
+    """Host to its RDMA NICs and their link layer, from the ``NET/IB : Using`` lines of its processes; merged ones stand for their parts."""
     found: dict[str, dict[str, str]] = defaultdict(dict)
     for event in evidence.of_code("nics"):
         if event["key"] == "IB" and event["host"]:
             for _, name, _, link in _NIC.findall(event["value"] or ""):
                 if name:
                     found[event["host"]][name] = link
+    merged = {(e["host"], e["value"]) for e in evidence.of_code("virtual_nic") if e["host"] and "+" in (e["value"] or "")}
+    for host, name in sorted(merged):
+        links = [found[host].pop(part, "IB") for part in name.split("+")]
+        found[host][name] = links[0]
     return dict(found)
 
 

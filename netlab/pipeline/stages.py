@@ -76,7 +76,7 @@ def open_run(ingested: Ingested, settings: Settings, name: str) -> Run:
         If nothing could be read, or the files cannot be one run.
     """
     raw, config = ingested.raw, settings.config
-    if not raw.frames:
+    if not raw.frames and not (raw.sources["status"] != "rejected").any():
         reasons = [row["message"] or row["path"] for row in raw.sources.iter_rows(named=True)]
         raise RunError(
             f"No input could be read: {'; '.join(reasons[:3])}" + (f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else "")

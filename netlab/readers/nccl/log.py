@@ -58,13 +58,14 @@ class LogReader:
     def sniff(self, head: bytes, path: Path) -> bool:
         """A NCCL header, a version line or a watchdog line in the first kilobytes; not JSON, a table of nccl-tests or a RAS status."""
         start = head.lstrip()[:2]
-        if start[:1] in (b"{", b"<") or start in (b"[{", b"[\n", b'["', b"[]") or head[:1] == b"\x80":
+        if (start[:1] in (b"{", b"<") and not head.startswith(b'{"log":')) or start in (b"[{", b"[\n", b'["', b"[]") or head[:1] == b"\x80":
             return False
         if b"NCCL" not in head and b"RCCL" not in head:
             return False
         if b"Job summary" in head and b"Communicators..." in head:
             return False
         text = head.decode("utf-8", "replace")
+        text = text.replace('{"log":"', "\n") if head.startswith(b"{") else text
         return not _TESTS_TABLE.search(text) and (HEADER.search(text) is not None or _OTHER_SIGNS.search(text) is not None)
 
     def read(self, path: Path, sink: Sink, source: str) -> Parsed:

@@ -37,7 +37,7 @@ KINDS: tuple[tuple[str, bool, str], ...] = (
     ("channels", True, r"(?P<coll>\d{1,15}) coll channels, (?:(?P<collnet>\d{1,15}) collnet channels, )?(?:(?P<nvls>\d{1,15}) nvls channels, )?(?P<p2p>\d{1,15}) p2p channels, (?P<peer>\d{1,15}) p2p channels per peer"),
     ("connected", False, r"Connected (?:all rings|all trees|NVLS tree|binomial trees)(?:, use ring PXN (?P<pxn>\d{1,15}) GDR (?P<gdr>\d{1,15}))?" + _RCCL),
     ("thresholds", False, r"threadThresholds [\d/]+ \| [\d/]+ \| \d{1,15}(?: \| \d{1,15})?"),
-    ("ring_order", False, r"Channel (?P<channel>\d{1,7})/(?P<channels>\d{1,15}) : (?P<order>[ \d]*\d)(?P<cut> ?\.\.\.)?"),
+    ("ring_order", False, r"Channel (?P<channel>\d{1,7})(?:/(?P<channels>\d{1,15}) :(?= )| :(?= +\d+ +\d)) (?P<order>[ \d]*\d)(?P<cut> ?\.\.\.)?"),
     ("trees", False, r"Trees (?P<trees>(?:\[\d{1,15}\] -?\d{1,15}(?:/-?\d{1,15})*->\d{1,15}->-?\d{1,15} ?)+)" + _RCCL),
     ("graph_ring", False, r"Ring (?P<channel>\d{1,7}) : (?P<prev>-?\d{1,7}) -> (?P<me>\d{1,7}) -> (?P<next>-?\d{1,7})" + _RCCL),
     ("graph_tree", False, r"Tree (?P<channel>\d{1,7}) : (?P<up>-?\d{1,15}) -> (?P<me>\d{1,7}) -> (?P<down>-?\d{1,15}(?:/-?\d{1,15})*)" + _RCCL),

@@ -5,6 +5,7 @@ Stages one and two of the three (../shared/notes/nccl_formats.md sections 1.1 to
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -24,6 +25,8 @@ _TORN_HEADER = re.compile(
 )
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
 _CRI = re.compile(r"(\d{4}-\d\d-\d\dT\S+) (stdout|stderr) ([PF]) (.*)$", re.DOTALL)
+#: Docker's json-file driver.
+_JSON_LINE = '{"log":'
 _ZONE_END = re.compile(r"[+-]\d\d:$")
 _TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?")
 _RANK_PREFIXES = (
@@ -113,7 +116,9 @@ class RecordSplitter:
         self._host_of_pid.setdefault(pid, host)
 
     def glue(self, text: str) -> str | None:
-        """Undo container log partials: None while the line goes on."""
+        """Undo what containers put around a line, and their partial lines: None while the line goes on."""
+        if text.startswith(_JSON_LINE):
+            text = _unwrapped(text)
         found = _CRI.match(text)
         if not found:
             return text
@@ -162,6 +167,16 @@ class RecordSplitter:
     def _record(mark: re.Match[str], host: str, message: str, prefix: str, line: int) -> Record:
         short = host.split(".")[0] if host and not host.startswith("<") else None
         return Record(line, short, int(mark["pid"]), int(mark["tid"]), mark["level"], message.rstrip(), prefix, mark["src"])
+
+
+def _unwrapped(text: str) -> str:
+    """The line inside Docker's ``{"log": ..., "time": ...}``, its time in front."""
+    try:
+        held = json.loads(text)
+    except ValueError:
+        return text
+    line = held.get("log") if isinstance(held, dict) else None
+    return clean(f"{held.get('time', '')} {line}".rstrip()) if isinstance(line, str) else text
 
 
 def is_torn(text: str) -> bool:

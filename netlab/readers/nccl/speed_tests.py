@@ -124,7 +124,7 @@ def _from_text(text: str, source: str) -> tuple[list[_Test], int, LogCollector |
         elif starting:
             test.op = op_name(starting[1])
         elif _HEADER_ROW.match(line):
-            test.columns = line.lstrip("# ").split()
+            test.columns = re.sub(r"\([^)]*\)", "", line).lstrip("# ").split()
         elif line.startswith("#") or not line.strip():
             continue
         elif test.columns and (found := list(_table_row(test, line.split(), number))):
