@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from netlab.readers.base import Reader
 from netlab.readers.kineto.reader import KinetoReader, read_frames
 
 __all__ = ["READERS", "KinetoReader", "read_frames"]
 
-READERS: tuple[Reader, ...] = (KinetoReader(),)
+READERS: tuple[KinetoReader, ...] = (KinetoReader(),)

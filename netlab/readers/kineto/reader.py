@@ -42,16 +42,16 @@ class KinetoReader:
     name = "kineto"
 
     def sniff(self, head: bytes, path: Path) -> bool:
-        """Whether the first kilobytes are those of a trace: its events, or the keys that only its header has."""
-        text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+        """Whether the first kilobytes are those of a trace, or, where they are cut or damaged too early to tell, the name says so."""
+        named = path.name.removesuffix(".gz").removesuffix(".zst").endswith(".pt.trace.json")
+        return self.is_certain(head) or (named and _text(head)[:1] == b"{")
+
+    def is_certain(self, head: bytes) -> bool:
+        """Whether the content says that it is a trace: its events, or the keys that only its header has."""
+        text = _text(head)
         if text[:1] == b"{":
-            if _EVENTS_KEY.search(text) or (b'"schemaVersion"' in text and _HEADER_KEYS.search(text)):
-                return True
-            # Cut or damaged so early that nothing tells; the name is the last resort.
-            return path.name.removesuffix(".gz").removesuffix(".zst").endswith(".pt.trace.json")
-        if text[:1] == b"[":
-            return bool(_EVENT_KEYS.search(text)) and not _OTHER_EVENTS.search(text)
-        return False
+            return bool(_EVENTS_KEY.search(text) or (b'"schemaVersion"' in text and _HEADER_KEYS.search(text)))
+        return text[:1] == b"[" and bool(_EVENT_KEYS.search(text)) and not _OTHER_EVENTS.search(text)
 
     def read(self, path: Path, sink: Sink, source: str) -> Parsed:
         """Read a trace into the sink.
@@ -62,6 +62,10 @@ class KinetoReader:
             NOT_A_TRACE if there are no events in the file; the code of the damage if it leaves nothing to read.
         """
         return read_with(path, sink, source, choose_backend)
+
+
+def _text(head: bytes) -> bytes:
+    return head.removeprefix(b"\xef\xbb\xbf").lstrip()
 
 
 def read_frames(path: Path, source: str | None = None) -> tuple[dict[str, pl.DataFrame], Parsed]:
