@@ -3,7 +3,7 @@
     python benchmarks/counters.py [--ports 1000] [--metrics 10] [--polls 1000]
 
 The samples are made as a stored, sorted ``counters`` table and read back from Parquet, as the pipeline does. Printed: CPU seconds of
-``link_intervals`` and ``links`` (all threads), and the peak of resident memory of the whole process.
+``link_intervals``, ``links`` and the tables about traffic (all threads), and the peak of resident memory of the whole process.
 """
 
 from __future__ import annotations
@@ -56,6 +56,9 @@ def measure(path: Path, ports: int) -> None:
     """Read the table, difference it, measure the links; print times and memory."""
     import polars as pl
 
+    from netlab.attribute.counter_coverage import counter_coverage
+    from netlab.attribute.link_queues import link_queues
+    from netlab.attribute.link_traffic import link_traffic
     from netlab.attribute.links import link_intervals, links
     from netlab.schema.counters import PORTS
 
@@ -70,11 +73,16 @@ def measure(path: Path, ports: int) -> None:
     began = time.process_time()
     result = links(intervals, table)
     links_s = time.process_time() - began
+    began = time.process_time()
+    queues, course = link_queues(counters, intervals, table), link_traffic(intervals, result)
+    coverage = counter_coverage(counters, intervals, table)
+    further_s = time.process_time() - began
     peak_gb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(f"{counters.height:,} samples, {intervals.height:,} intervals, {result.height:,} links, {len(issues)} issues")
     print(
         f"read {read_s:.2f} s CPU; link_intervals {intervals_s:.2f} s CPU ({intervals_wall:.2f} s wall); "
-        f"links {links_s:.2f} s CPU; peak {peak_gb:.2f} GB"
+        f"links {links_s:.2f} s CPU; queues ({queues.height:,}), course ({course.height:,}) and coverage ({coverage.height:,}) "
+        f"{further_s:.2f} s CPU; peak {peak_gb:.2f} GB"
     )
 
 

@@ -35,9 +35,9 @@ def link_queues(
     -------
     ``LINK_QUEUES``. ``share`` is of the bytes of all queues that count bytes in that direction of the port.
     """
-    queued = counters.filter(pl.col("queue").is_not_null())
-    if queued.is_empty():
+    if counters["queue"].null_count() == counters.height:
         return LINK_QUEUES.empty()
+    queued = counters.filter(pl.col("queue").is_not_null())
     names = queued.select(*_KEYS, "raw_name").unique().with_columns(pl.all().cast(pl.String))
     classes = names.filter(~pl.col("raw_name").str.contains(_RINGS)).select(_KEYS).unique()
     table = classes.join(_growth(intervals, window), on=list(_KEYS), how="left").join(

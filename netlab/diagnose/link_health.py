@@ -20,6 +20,7 @@ _SHORT_S, _LONG_S = 12 * 60, 125 * 60
 _LONG_BER = 1e-15
 #: Fewer polls have no course.
 _FEWEST_POLLS = 20
+_MOST_COURSES = 20
 #: Fewer like links are no comparison.
 _FEWEST_LIKE = 3
 #: Any of these is damage that error correction did not hide.
@@ -143,6 +144,10 @@ def flap_findings(facts: LinkFacts) -> list[Finding]:
 def loss_findings(facts: LinkFacts, run: Run, limits: LinkThresholds = LINK_THRESHOLDS) -> list[Finding]:
     """PACKET_LOSS: ports that lose more than 1e-4 of the packets of a direction, strictly above; steady or in bursts."""
     found = []
+    keys = ("loss_ratio", "device", "port", "direction")
+    lossy = [tuple(row[name] for name in keys) for row in facts.links if row["loss_ratio"]]
+    # Every course is a search through all intervals; a few of the worst tell enough.
+    worst = set(sorted(lossy, reverse=True)[:_MOST_COURSES])
     for row in facts.links:
         device, port, direction = row["device"], row["port"], row["direction"]
         ratio = row["loss_ratio"]
@@ -152,7 +157,7 @@ def loss_findings(facts: LinkFacts, run: Run, limits: LinkThresholds = LINK_THRE
             continue
         counts = {"discards": round(discards), "errors": round(errors), "loss_ratio": ratio}
         evidence = [{"port": f"{device}/{port}", "direction": direction, **counts}]
-        course, words = _course(run, device, port, direction)
+        course, words = _course(run, device, port, direction) if (ratio, device, port, direction) in worst else ([], "")
         evidence += course
         alone, more = _alone(facts, row)
         evidence += alone
@@ -233,6 +238,12 @@ def _course(run: Run, device: str, port: str, direction: str) -> tuple[list[dict
     words = f" The loss is {course}: {lossy} of {len(growth)} polls have some, the worst tenth of them {100 * share:.0f} %."
     steps = run.frame("steps").filter("complete")
     step_ns = (steps["end_ns"] - steps["start_ns"]).median()
+    turn = "step"
+    if step_ns is None:
+        # Without traces the traffic's own period is the step, or the nearest thing to it.
+        traffic = run.frame("link_traffic").filter((pl.col("device") == device) & (pl.col("port") == port)).drop_nulls("period_ms")
+        period = traffic["period_ms"].median()
+        step_ns, turn = (float(period) * 1e6, "traffic's period") if isinstance(period, (int, float)) else (None, turn)
     middle = ((polls["t0_ns"] + polls["t1_ns"]) // 2).to_numpy()
     rhythm = loss_rhythm(
         middle,
@@ -241,6 +252,6 @@ def _course(run: Run, device: str, port: str, direction: str) -> tuple[list[dict
         float(step_ns) if isinstance(step_ns, (int, float)) else None,
     )
     for found in rhythm:
-        when = f"the hour from {found['hour_utc']}:00 UTC" if "hour_utc" in found else f"{100 * found['phase']:.0f} % of the step"
+        when = f"the hour from {found['hour_utc']}:00 UTC" if "hour_utc" in found else f"{100 * found['phase']:.0f} % of the {turn}"
         words += f" It is systematic: {100 * found['share']:.0f} % of it comes at {when} (p = {found['p_value']:.2g})."
     return [row, *rhythm], words

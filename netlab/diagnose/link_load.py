@@ -16,6 +16,8 @@ __all__ = ["headroom_findings", "imbalance", "imbalance_findings", "oversubscrip
 
 #: Limits are decimal numbers; a mean of exactly 80 % must not fail for a rounded last bit.
 _TINY = 1e-12
+#: Every order of links is a search through all intervals.
+_MOST_SPREADS = 20
 _BANDS = "[limits] link_mean and link_peak of netlab.toml; the defaults 60-80 % mean and below 95 % peak are a rule of thumb"
 
 
@@ -232,7 +234,7 @@ def imbalance_findings(
 
     The subject are the overloaded ports. It is a warning only where the fullest is beyond the band; uneven but light load harms nobody.
     """
-    found = []
+    found: list[Finding] = []
     groups: dict[tuple[str, str, float], list[dict[str, Any]]] = {}
     for row in facts.links:
         if row["role"] == "up" and row["bytes"] is not None and row["speed_gbps"]:
@@ -251,7 +253,7 @@ def imbalance_findings(
             (row["utilization_mean"] or 0) > limits.link_mean[1] or (row["utilization_peak"] or 0) >= limits.link_peak or _harmed(row)
             for row in hot
         )
-        spread, why = ({}, "") if run is None else spread_evidence(run, rows, measures["max_over_mean"])
+        spread, why = ({}, "") if run is None or len(found) >= _MOST_SPREADS else spread_evidence(run, rows, measures["max_over_mean"])
         found.append(
             Finding(
                 code="ECMP_IMBALANCE",

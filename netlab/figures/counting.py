@@ -52,7 +52,7 @@ def coverage_frame(coverage: pl.DataFrame) -> pl.DataFrame:
         )
         odd = [
             f"{row[name]:,} {word}"
-            for name, word in (("resets", "resets"), ("stale_polls", "stale polls"), ("single_readings", "read once"))
+            for name, word in (("resets", "resets"), ("stale_polls", "stale polls"), ("single_readings", "counters read once"))
             if row[name]
         ]
         rows.append(

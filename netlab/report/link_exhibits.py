@@ -29,7 +29,10 @@ def _coverage(study: Study) -> Exhibit | Missing:
         "absent": "nobody counts",
     }
     frame = figures.coverage_frame(coverage)
-    return Exhibit(None, frame, labels, "tables/counter_coverage.parquet", f"Counters: {figures.coverage_title(coverage)}")
+    # Columns that would say the same of every device stand in the title, or are no news.
+    idle = {"clock": "not compared", "gaps": "–", "doubts": "none"}
+    shown = {name: text for name, text in labels.items() if name not in idle or (frame[name] != idle[name]).any()}
+    return Exhibit(None, frame, shown, "tables/counter_coverage.parquet", f"Counters: {figures.coverage_title(coverage)}")
 
 
 def _links(study: Study) -> Exhibit | Missing:
