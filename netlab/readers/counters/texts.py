@@ -12,7 +12,9 @@ __all__ = ["Instant", "number_columns", "parse_instant", "time_column"]
 
 _EPOCH = re.compile(r"(\d{9,19})(?:\.(\d+))?")
 _ISO = re.compile(
-    r"(\d{4})[-/](\d\d)[-/](\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9})\d*)?)?\s*(Z|z|UTC|GMT|[+-]\d\d:?\d\d|[+-]\d\d)?",
+    r"(\d{4})[-/](\d\d)[-/](\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9})\d*)?)?\s*(Z|z|UTC|GMT|[+-]\d\d:?\d\d|[+-]\d\d)?"
+    # Go prints the zone's name behind its offset.
+    r"(?: [A-Z]{3,5})?",
 )
 _US = re.compile(r"(\d\d)/(\d\d)/(\d{4}),? (\d\d):(\d\d):(\d\d)")
 #: Digits before the decimal point of an epoch time, to nanoseconds per unit: seconds until the year 2286.
@@ -91,10 +93,11 @@ def time_column(texts: pl.Series) -> pl.DataFrame:
 def number_columns(text: str = "text") -> list[pl.Expr]:
     """Expressions that read numbers from a text column: ``value_int`` (UInt64, exact), ``value`` (Float64) and ``missing``.
 
-    Thousands separators and 0x-hexadecimal are understood; ``N/A``, ``-``, ``NaN`` and the infinities are missing, not zero. A whole number
-    in exponent form (``1.8e+07``, as Prometheus prints it) is an integer while a float holds it exactly.
+    Separators of thousands and 0x-hexadecimal are understood; ``N/A``, ``-``, ``NaN`` and the infinities are missing, not zero. A whole
+    number in exponent form (``1.8e+07``, as Prometheus prints it) is an integer while a float holds it exactly.
     """
-    clean = pl.col(text).str.strip_chars().str.replace_all(",", "", literal=True)
+    # Separators of thousands: comma, apostrophe, underscore, plain and narrow spaces.
+    clean = pl.col(text).str.strip_chars().str.replace_all(r"[,'’_ \u{a0}\u{202f}]", "")
     hexadecimal = clean.str.starts_with("0x") | clean.str.starts_with("0X")
     whole = clean.str.replace(r"^\+", "").str.replace(r"\.0+$", "").cast(pl.UInt64, strict=False)
     whole = (

@@ -126,4 +126,6 @@ def speeds(texts: pl.Series, header: str) -> tuple[pl.Series, str | None]:
         bare = number.filter(written.is_null() & number.is_not_null())
         largest = float(bare.max() or 0.0)  # type: ignore[arg-type]
         factor, assumed = (1.0, None) if largest < _MOST_GBPS else (1e-3, "Mbit/s") if largest <= _MOST_MBPS else (1e-9, "bit/s")
-    return number * written.fill_null(factor), assumed
+    # A port that is down reports 0: no speed is known, not none at all.
+    rates = (number * written.fill_null(factor)).to_frame("rate")
+    return rates.select(pl.when(pl.col("rate") > 0).then("rate"))["rate"], assumed

@@ -17,6 +17,17 @@ from netlab.schema import TABLES
 __all__ = ["ROLES", "VARIABLE_MAP", "LinksCsv", "PortsCsv", "RanksCsv"]
 
 ROLES = ("host", "up", "down", "peer", "hca", "lag", "vlan", "mgmt")
+_ROLE_WORDS: dict[str, str] = {
+    **{role: role for role in ROLES},
+    **dict.fromkeys(("uplink", "spinefacing", "tospine", "north", "northbound"), "up"),
+    **dict.fromkeys(("downlink", "south", "southbound", "leaffacing", "toleaf"), "down"),
+    **dict.fromkeys(("server", "hostfacing", "access", "edge", "tohost", "compute", "serverfacing"), "host"),
+    **dict.fromkeys(("interswitch", "isl", "peerlink", "mlag"), "peer"),
+    **dict.fromkeys(("nic", "rdma", "hostport"), "hca"),
+    **dict.fromkeys(("portchannel", "bundle", "bond", "aggregate"), "lag"),
+    **dict.fromkeys(("svi", "subinterface", "logical"), "vlan"),
+    **dict.fromkeys(("management", "oob", "outofband"), "mgmt"),
+}
 _LIMIT_BYTES = 1 << 30
 #: Headers of counter files.
 _NOT_OURS = frozenset(("counter", "value", "timestamp", "time", "ts", "metric", "datetime"))
@@ -62,7 +73,8 @@ def _speeds(frame: pl.DataFrame, header: str, source: str) -> tuple[pl.DataFrame
     """Speeds in Gbit/s; one that cannot be read stays as it is and is told by ``_typed``."""
     values, assumed = speeds(frame["speed_gbps"], header)
     read = pl.Series("read", values).cast(pl.String)
-    frame = frame.with_columns(pl.coalesce(read, pl.col("speed_gbps")).alias("speed_gbps"))
+    down = pl.col("speed_gbps").str.contains(r"^0+(?:\.0+)?\s*[A-Za-z/]*$")
+    frame = frame.with_columns(pl.when(~down).then(pl.coalesce(read, pl.col("speed_gbps"))).alias("speed_gbps"))
     if assumed is None:
         return frame, []
     message = (
@@ -99,8 +111,9 @@ def _typed(frame: pl.DataFrame, table: str, source: str) -> tuple[pl.DataFrame, 
 def _role(frame: pl.DataFrame, source: str) -> tuple[pl.DataFrame, list[Issue]]:
     if "role" not in frame.columns:
         return frame, []
-    known = pl.col("role").str.to_lowercase()
-    wrong = frame.filter(~known.is_in(ROLES)).select("line", "role")
+    plain = pl.col("role").str.to_lowercase().str.strip_chars().str.replace_all(r"[ _-]", "")
+    known = plain.replace_strict(_ROLE_WORDS, default=None, return_dtype=pl.String)
+    wrong = frame.filter(known.is_null() & pl.col("role").is_not_null()).select("line", "role")
     issues = [
         Issue(
             code="UNREADABLE_LINE",
@@ -110,7 +123,7 @@ def _role(frame: pl.DataFrame, source: str) -> tuple[pl.DataFrame, list[Issue]]:
         )
         for line, role in wrong.iter_rows()
     ]
-    return frame.with_columns(pl.when(known.is_in(ROLES)).then(known).alias("role")), issues
+    return frame.with_columns(known.alias("role")), issues
 
 
 class _Table:

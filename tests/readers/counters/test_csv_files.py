@@ -11,6 +11,7 @@ import pytest
 from netlab.errors import ParseError
 from netlab.readers.base import Parsed, Sink
 from netlab.readers.counters.csv_files import PlainCsv
+from netlab.readers.counters.texts import number_columns, parse_instant
 
 START_NS = 1_767_225_600_000_000_000
 
@@ -150,3 +151,36 @@ def test_gzip_reads_like_plain(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["device,port,speed_gbps\n", "a,b,c\n1,2,3\n", "{}", "", "timestamp,device,comment\n1,2,3\n"])
 def test_other_tables_are_not_claimed(tmp_path: Path, text: str) -> None:
     assert not PlainCsv().sniff(text.encode(), tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "62,500,000,000",
+        "62 500 000 000",
+        "62'500'000'000",
+        "62_500_000_000",
+        "62\u202f500\u202f000\u202f000",
+        "0xe8d4a5100",
+        "+62500000000",
+    ],
+)
+def test_numbers_with_any_separator_are_exact(text: str) -> None:
+    assert pl.DataFrame({"text": [text]}).select(number_columns())["value_int"].to_list() == [62_500_000_000]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-01-01T00:00:10Z",
+        "2026-01-01 00:00:10 +0000 UTC",
+        "2026-01-01 01:00:10.000 +0100 CET",
+        "2025-12-31T19:00:10-05",
+        "1767225610.000",
+        "1767225610000000",
+    ],
+)
+def test_instants_of_other_tools_are_the_same_instant(text: str) -> None:
+    instant = parse_instant(text)
+    assert instant is not None
+    assert (instant.ns, instant.naive) == (1_767_225_610 * 10**9, False)

@@ -95,3 +95,17 @@ def test_a_rank_is_read_under_every_sensible_header(tmp_path: Path, header: str)
 def test_ranks_with_a_port_are_no_ports(tmp_path: Path) -> None:
     (row,), _ = read(tmp_path, "rank,host,nic,port,rail\n0,nodea,mlx5_0,1,0\n", "rank_map")
     assert (row["nic"], row["nic_port"]) == ("mlx5_0", "1")
+
+
+def test_roles_may_be_said_in_other_words(tmp_path: Path) -> None:
+    words = ("Uplink", "server", "Host-facing", "port-channel", "management", "ISL", "NIC")
+    text = "device,port,role\n" + "".join(f"leaf1,e{number},{word}\n" for number, word in enumerate(words))
+    facts, issues = read(tmp_path, text, "port_facts")
+    assert [fact["role"] for fact in facts] == ["up", "host", "host", "lag", "mgmt", "peer", "hca"]
+    assert issues == []
+
+
+@pytest.mark.parametrize("speed", ["0", "0.0", "0G", ""])
+def test_a_port_without_a_speed_is_not_one_of_no_speed(tmp_path: Path, speed: str) -> None:
+    facts, _ = read(tmp_path, f"device,port,speed,role\nleaf1,e0,{speed},up\n", "port_facts")
+    assert facts[0]["speed_gbps"] is None
