@@ -93,9 +93,14 @@ class Bulk:
         """The number of each line's process."""
         found, new = self._process_numbers.of(piece.found.process[headed])
         fresh = []
-        for line in headed[new].tolist():
+        first, splitter = headed[new], self._collector.splitter
+        for line in first[piece.found.parts[first, 0] == piece.found.start[first]].tolist():
+            splitter.remember(piece.host(line), piece.pid(line))
+        for line in first.tolist():
             host, pid = piece.host(line), piece.pid(line)
-            self._collector.splitter.remember(host, pid)
+            # Behind other text a name may begin with the end of that text.
+            host = splitter.known_host(host, pid) if piece.prefix(line) else host
+            splitter.remember(host, pid)
             fresh.append(self._collector.state.process(host, pid).number)
         self._process_of = np.concatenate([self._process_of, np.array(fresh, dtype=np.int64)])
         who = self._process_of[found]
@@ -175,8 +180,9 @@ class Bulk:
         self._said(piece, lines, numbers)
         once = np.flatnonzero(fate == _ONCE)
         if len(once):
-            _, at = np.unique(piece.who[lines[once]] * (1 << 32) + numbers[once], return_index=True)
-            for place in np.sort(once[at]).tolist():
+            # The last of equal ones, so that of different lists of NICs the last one holds.
+            _, at = np.unique((piece.who[lines[once]] * (1 << 32) + numbers[once])[::-1], return_index=True)
+            for place in np.sort(once[len(once) - 1 - at]).tolist():
                 line = int(lines[place])
                 found_message = self._understood[numbers[place]] or own[line]
                 collector.handle(collector.state.in_order[piece.who[line]], piece.record(line), found_message)
@@ -241,10 +247,11 @@ class Bulk:
         collector, number = self._collector, piece.first + line + 1
         if kind == scan.UNUSUAL:
             collector.line(piece.line(line), number)
-            speaker = piece.next_speaker(line) if collector.state.awaits_speaker else None
-            if speaker is not None:
-                heard = collector.state.in_order[speaker]
-                collector.state.process(heard.host, heard.pid)
+            if collector.state.awaits_speaker:
+                silent = (p for p in map(collector.state.in_order.__getitem__, piece.speakers(line)) if p.version is None)
+                heard = next(silent, None)
+                if heard is not None:
+                    collector.state.process(heard.host, heard.pid)
             return
         process = collector.state.in_order[piece.who[line]]
         if kind == scan.INIT:
@@ -265,7 +272,7 @@ class Bulk:
             comm, rank, nranks, nodes, local_rank = cast("list[int]", said)
             collector.state.layout(process, f"0x{comm:x}", number, rank, nranks, nodes, local_rank)
         elif cast("Understood", said).fate == "torn":
-            collector.tear(number, piece.message(line) or piece.line(line))
+            collector.tear(number, piece.message(line) or f"{process.host}:{process.pid}:{piece.tid(line)} NCCL INFO")
         else:
             collector.handle(process, piece.record(line), cast("Understood", said))
 

@@ -168,9 +168,12 @@ class LogCollector:
         return Understood(message, "records", event_of(message, level), handled, not handled or kind in _SAME_AGAIN)
 
     def _record(self, record: Record) -> None:
+        process = self.state.process(record.host, record.pid)
+        rank = prefix_rank(record.prefix) if record.prefix else None
+        if rank is not None:
+            process.prefix_ranks[rank] += 1
         if record.level == "TRACE":  # steps of transfers, from a library that was built for it: nothing here uses them
             self.records += 1
-            self.state.process(record.host, record.pid)
             return
         found = self.understand(record.level, record.message)
         if found.fate == "torn":
@@ -179,11 +182,6 @@ class LogCollector:
             self.miss(record.line)
         else:
             self.records += 1
-            process = self.state.process(record.host, record.pid)
-            if record.prefix:
-                rank = prefix_rank(record.prefix)
-                if rank is not None:
-                    process.prefix_ranks[rank] += 1
             self.take(process, record, found)
 
     def take(self, process: Process, record: Record, found: Understood) -> None:
@@ -275,7 +273,7 @@ class LogCollector:
             )
             issues.append(Issue(code="TORN_RECORD", source=self._source, message=message))
         if self.unknown:
-            first = self._unknown_lines[0]
+            first = min(self._unknown_lines)
             message = f"{self._source}: {self.unknown} NCCL messages are of no known form (first in line {first}); they were skipped."
             issues.append(Issue(code="UNKNOWN_MESSAGE", severity="info", source=self._source, line=first, message=message))
         if self.foreign:

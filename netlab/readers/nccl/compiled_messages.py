@@ -41,11 +41,17 @@ _MOST = 9_999_999
 
 
 @jit
+def _name_end(buffer, at, end):
+    """Where a name of letters, digits and underscores ends."""
+    while at < end and (65 <= buffer[at] <= 90 or 97 <= buffer[at] <= 122 or 48 <= buffer[at] <= 57 or buffer[at] == 95):
+        at += 1
+    return at
+
+
+@jit
 def read_call(buffer, at, end, calls, row):
     """A COLL line."""
-    i = at
-    while i < end and (65 <= buffer[i] <= 90 or 97 <= buffer[i] <= 122 or 48 <= buffer[i] <= 57 or buffer[i] == 95):
-        i += 1
+    i = _name_end(buffer, at, end)
     if i == at:
         return False
     calls[row, NAME_START], calls[row, NAME_END] = at, i
@@ -56,10 +62,10 @@ def read_call(buffer, at, end, calls, row):
     calls[row, DTYPE], i = digits(buffer, literal(buffer, i, end, _DATATYPE), end, 10)
     _, i = digits(buffer, literal(buffer, i, end, _OP), end, 10)
     calls[row, ROOT], i = digits(buffer, literal(buffer, i, end, _ROOT), end, 10)
-    calls[row, COMM], i = digits(buffer, literal(buffer, i, end, _COMM), end, 16)
+    calls[row, COMM], i = hexadecimal(buffer, literal(buffer, i, end, _COMM), end)
     calls[row, NRANKS], i = digits(buffer, literal(buffer, i, end, _NRANKS_IS), end, 10)
     i = literal(buffer, i, end, _STREAM)
-    if i < 0 or min(calls[row, NRANKS], calls[row, COUNT], calls[row, DTYPE]) < 0:
+    if i < 0 or min(calls[row, NRANKS], calls[row, COUNT], calls[row, DTYPE], calls[row, COMM]) < 0:
         return False
     if calls[row, NRANKS] > _MOST or calls[row, DTYPE] > 9_999 or abs(calls[row, ROOT]) > 999_999_999:
         return False
@@ -105,9 +111,9 @@ def read_via(buffer, at, end, vias, row):
     stop = word(buffer, i, end)
     comm = literal(buffer, stop, end, _COMM)
     if comm >= 0:  # RCCL: comm 0x... nRanks N
-        vias[row, VIA_COMM], j = digits(buffer, comm, end, 16)
+        vias[row, VIA_COMM], j = hexadecimal(buffer, comm, end)
         size, j = digits(buffer, literal(buffer, j, end, _NRANKS_UP), end, 10)
-        if j != end or size < 0 or size > _MOST or vias[row, VIA_COMM] == 0:
+        if j != end or size < 0 or size > _MOST or vias[row, VIA_COMM] <= 0:
             return False
         vias[row, PATH_END] = stop
     vias[row, PATH_HASH] = hash_bytes(buffer, i, vias[row, PATH_END])
@@ -119,8 +125,9 @@ def read_init(buffer, at, end, inits, row):
     """The beginning or the end of a communicator that has no parent."""
     i = at
     if i + 4 < end and buffer[i] == 110 and buffer[i + 1] == 99:  # nccl...
-        i = word(buffer, i, end) + 1
-    inits[row, INIT_COMM], i = digits(buffer, literal(buffer, i, end, _COMM_FIRST), end, 16)
+        i = _name_end(buffer, i, end)
+        i = i + 1 if i < end and buffer[i] == 32 else -1
+    inits[row, INIT_COMM], i = hexadecimal(buffer, literal(buffer, i, end, _COMM_FIRST), end)
     inits[row, INIT_RANK], i = digits(buffer, literal(buffer, i, end, _RANK), end, 10)
     inits[row, INIT_NRANKS], i = digits(buffer, literal(buffer, i, end, _NRANKS), end, 10)
     inits[row, INIT_DEVICE], i = digits(buffer, literal(buffer, i, end, _CUDA), end, 10)
@@ -155,7 +162,7 @@ def read_init(buffer, at, end, inits, row):
 @jit
 def read_layout(buffer, at, end, layouts, row):
     """``comm P rank R nRanks N nNodes M localRanks L localRank l MNNVL 0``."""
-    layouts[row, LAYOUT_COMM], i = digits(buffer, literal(buffer, at, end, _COMM_FIRST), end, 16)
+    layouts[row, LAYOUT_COMM], i = hexadecimal(buffer, literal(buffer, at, end, _COMM_FIRST), end)
     layouts[row, LAYOUT_RANK], i = digits(buffer, literal(buffer, i, end, _RANK), end, 10)
     layouts[row, LAYOUT_NRANKS], i = digits(buffer, literal(buffer, i, end, _NRANKS_UP), end, 10)
     layouts[row, LAYOUT_NODES], i = digits(buffer, literal(buffer, i, end, _NODES), end, 10)
@@ -164,7 +171,7 @@ def read_layout(buffer, at, end, layouts, row):
     _, i = digits(buffer, literal(buffer, i, end, _MNNVL), end, 10)
     if i != end:
         return False
-    return layouts[row, 1:].min() >= 0 and layouts[row, 1:].max() <= _MOST
+    return layouts[row].min() >= 0 and layouts[row, 1:].max() <= _MOST
 
 
 @jit

@@ -65,9 +65,9 @@ class Piece:
         message, prefix = self.message(line), self.prefix(line)
         return Record(self.first + line + 1, process.host or "", process.pid, self.tid(line), "INFO", message, prefix, None)
 
-    def next_speaker(self, line: int) -> int | None:
-        """The number of the process that speaks next behind a line, unless a line comes first that is not read yet."""
+    def speakers(self, line: int) -> list[int]:
+        """Numbers of the processes that speak behind a line, in order, until one comes that is not read yet."""
         at = int(np.searchsorted(self.headed, line, side="right"))
-        if at == len(self.headed) or (self.found.kind[line + 1 : self.headed[at]] == UNUSUAL).any():
-            return None
-        return int(self.who[self.headed[at]])
+        unread = np.flatnonzero(self.found.kind[line + 1 :] == UNUSUAL)[:1] + line + 1
+        end = int(np.searchsorted(self.headed, unread[0])) if len(unread) else len(self.headed)
+        return list(dict.fromkeys(self.who[self.headed[at:end]].tolist()))

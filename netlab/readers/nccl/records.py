@@ -115,6 +115,11 @@ class RecordSplitter:
         self._hosts.add(host)
         self._host_of_pid.setdefault(pid, host)
 
+    def known_host(self, host: str, pid: int) -> str:
+        """The host of a process, where a name ends like it."""
+        known = self._host_of_pid.get(pid)
+        return known if known and host not in self._hosts and host.endswith(known) else host
+
     def glue(self, text: str) -> str | None:
         """Undo what containers put around a line, and their partial lines: None while the line goes on."""
         if text.startswith(_JSON_LINE):
@@ -157,8 +162,8 @@ class RecordSplitter:
             return host
         if _ZONE_END.search(text[: mark.start()]) and len(host) > 2 and host[:2].isdigit():
             host = host[2:]
-        known = self._host_of_pid.get(int(mark["pid"]))
-        if known and host.endswith(known):
+        known = self.known_host(host, int(mark["pid"]))
+        if known != host:
             return known
         fits = [name for name in self._hosts if name and host.endswith(name)]
         return max(fits, key=len) if fits and mark.start() > 0 else host

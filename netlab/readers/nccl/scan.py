@@ -42,6 +42,10 @@ BLANK, FOREIGN, PARTIAL, UNUSUAL, PLAIN, CALL, BARRIER, VIA, INIT, LAYOUT, EDGES
 
 Int64s = NDArray[np.int64]
 
+#: Digest of `compiled` and `compiled_messages`: numba makes compiled code anew only where the file that uses it changes, so this one has to
+#: change with them. A test says the new value.
+PARTS_DIGEST = "7b3ef2b57df5f44f"
+
 
 class Scan(NamedTuple):
     """Lines of a piece of a log. ``calls``, ``vias``, ``inits`` and ``layouts`` have one row per line of that kind, in order.
@@ -255,8 +259,11 @@ def _header(buffer, start, end, mark):
         return none
     if buffer[i] == 93:
         i -= 1
+        stop = i
         while i > start and 48 <= buffer[i] <= 57:
             i -= 1
+        if i == stop:
+            return none
         if buffer[i] == 45:
             i -= 1
         if i - 1 < start or buffer[i] != 91 or buffer[i - 1] != 32:

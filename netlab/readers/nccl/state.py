@@ -184,6 +184,7 @@ class LogState:
         if found is None:
             found = process.by_pointer[pointer] = Communicator(process, pointer, line)
             process.communicators.append(found)
+        found.line = min(found.line, line)
         return found
 
     def thread(self, process: Process, tid: int) -> Communicator | None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
+import random
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from netlab.readers.base import Sink
+from netlab.readers.nccl import scan
 from netlab.readers.nccl.log import LogReader, collect_log
 from netlab.readers.nccl.messages import classify
 from netlab.readers.nccl.records import RecordSplitter, prefix_rank, timestamp_ns
@@ -250,3 +253,63 @@ def test_the_reader_claims_logs_only() -> None:
     assert reader.sniff(record("nodea", 0, "x").encode(), Path("x"))
     assert not reader.sniff(b'{"message": "NCCL INFO"}', Path("x"))
     assert not reader.sniff(b"# nThread 1 nGpus 8\nhost:1:2 [0] NCCL INFO x\n", Path("x"))
+
+
+def test_compiled_code_is_made_anew_when_a_part_of_it_changes() -> None:
+    folder = Path(scan.__file__).parent
+    parts = (folder / "compiled.py").read_bytes() + (folder / "compiled_messages.py").read_bytes()
+    assert hashlib.sha256(parts).hexdigest()[:16] == scan.PARTS_DIGEST
+
+
+def damaged(lines: list[str], seed: int) -> list[str]:
+    """Lines cut, glued, repeated, lost, behind prefixes, or with one wrong letter."""
+    rng, out = random.Random(seed), [""]
+    prefixes = ("2026-03-14T09:26:53.123456789Z stdout F ", "[1,3]<stdout>:", " 4: ", "node-1: ", "\x1b[36m", "[rank5]: ")
+    for text in lines:
+        line, fate = text, rng.random()
+        if fate < 0.05:
+            line = line[: rng.randrange(len(line) + 1)]
+        elif fate < 0.08:
+            out[-1] += line
+            continue
+        elif fate < 0.12:
+            line = rng.choice(prefixes) + line
+        elif fate < 0.15 and line:
+            at = rng.randrange(len(line))
+            line = line[:at] + rng.choice("0123456789abcxyz[]:>-/ ,é\0") + line[at + 1 :]
+        elif fate < 0.17:
+            line = line.replace("NCCL INFO", "NCCL TRACE")
+        elif fate < 0.19:
+            line = line.replace("Init COMPLETE", "Destroy COMPLETE")
+        out += [line] * (0 if fate > 0.99 else 2 if fate > 0.98 else 1)
+    return out
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_damaged_samples_read_alike_by_compiled_code(shared_data: Path, tmp_path: Path, seed: int) -> None:
+    samples = sorted((shared_data / "nccl" / "logs").glob("*.log"))
+    lines = [line for path in random.Random(seed).sample(samples, 3) for line in path.read_text("utf-8").split("\n")[:200]]
+    path = tmp_path / "damaged.log"
+    path.write_text("x" * 66_000 + "\n".join(damaged(lines, seed)))
+    assert rows_by(path, 1) == rows_by(path, 1 << 40)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nodea:4001:4051 [-] NCCL INFO Channel 01/0 : 5[1] -> 6[2] via P2P/IPC",
+        "nodea:4001:4051 [0] NCCL INFO ncclComm/nit comm 0x7f07 rank 6 nranks 16 cudaDev 6 nvmlDev 6 busId bc000 commId 0x91 - Init START",
+        "nodea:4001:4051 [0] NCCL INFO ncclCommInitRank comm 0x0f07 rank 6 nranks 16 cudaDev 6 busId 0c000 commId 0x9 - Init START",
+        "nodea:4001:4051 [0] NCCL INFO Trees [0] 1/-1/-1->0->-1 [1] 1/-1/x->0->-1",
+        "nodea:4001:4051 [0] NCCL INFO Tree 0 : -1 -> 0 -> 1/4/-1",
+        "nodea:4001:4051 [0] NCCL INFO Ring 00 : 7 -> 0 -> 1 extra",
+        "nodea:4001:4051 [0] 12.5 enqueue.cc:12 NCCL TRACE step 1",
+        "nodea:4001:4051 [0] NCCL TRACE step 1",
+        "nodea:4001:4051 NCCL CALL ncclGroupStart()",
+        "nodea:4001:4051 NCCL CALL ncclGroupStart(",
+    ],
+)
+def test_odd_records_read_alike_by_compiled_code(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "odd.log"
+    path.write_text("\n".join(["x" * 66_000, *healthy(), text, *healthy()[:3]]))
+    assert rows_by(path, 1) == rows_by(path, 1 << 40)
