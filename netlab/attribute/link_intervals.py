@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from netlab.attribute.link_issues import interval_issues
+from netlab.attribute.link_issues import interval_issues, single_instants
 from netlab.attribute.link_resets import Resets, resets_of
 from netlab.attribute.link_samples import Samples, distinct_instants, stale_rows, stamp_slack
 from netlab.attribute.link_scale import scale_issues
@@ -59,7 +59,7 @@ def link_intervals(counters: pl.DataFrame, ports: pl.DataFrame) -> tuple[pl.Data
     speeds = ports.select(pl.col("device", "port").cast(pl.Categorical), "speed_gbps")
     parts = [_intervals(part, speeds, resets) for part in _batches(counters)]
     frame = pl.concat([part for part in parts if part is not None] or [LINK_INTERVALS.empty()])
-    return frame, [*interval_issues(frame, resets), *scale_issues(frame, ports)]
+    return frame, [*single_instants(counters), *interval_issues(frame, resets), *scale_issues(frame, ports)]
 
 
 def _sorted(rows: pl.DataFrame) -> pl.DataFrame:

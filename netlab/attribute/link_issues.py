@@ -9,7 +9,7 @@ import polars as pl
 from netlab.attribute.link_resets import Resets
 from netlab.issues import Issue
 
-__all__ = ["interval_issues"]
+__all__ = ["interval_issues", "single_instants"]
 
 _TWIN = r"^if(?:In|Out)[A-Z]"
 _CLOCK_WORDS = {
@@ -116,3 +116,17 @@ def _fast(device: str, part: pl.DataFrame, _: Resets) -> Issue:
         "speed_gbps in ports.csv and the counter's unit."
     )
     return Issue(code="ABOVE_LINE_RATE", message=message)
+
+
+def single_instants(counters: pl.DataFrame) -> list[Issue]:
+    """Devices all of whose timed samples are of one instant: totals, from which no rate follows."""
+    spans = counters.lazy().group_by("device").agg(pl.col("ts_ns").min().alias("first"), pl.col("ts_ns").max().alias("last")).collect()
+    names = spans.filter(pl.col("first") == pl.col("last"))["device"].cast(pl.String).sort().to_list()
+    if not names:
+        return []
+    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    message = (
+        f"Counters of {shown} were read at one instant only: totals since they were last cleared, from which no rate "
+        "follows. Record them again."
+    )
+    return [Issue(code="SNAPSHOT_ONLY", severity="info", message=message)]
