@@ -22,7 +22,7 @@ _BURST = 2.0
 _FAR, _LARGE, _AROUND = 8.0, 0.5, 21
 #: ... and this many times what one poll in ten differs by.
 _WIDE = 6.0
-_MOST_POLLS = 20_000
+_MOST_POLLS, _MOST_STRETCH = 20_000, 4
 
 
 def link_traffic(intervals: pl.DataFrame, links: pl.DataFrame, step_ns: float | None = None) -> pl.DataFrame:
@@ -101,7 +101,8 @@ def _even_period(
 ) -> tuple[float, float] | None:
     """The period in nanoseconds and its autocorrelation, on an even grid of polls; unknown intervals count as the mean."""
     count = int((t1[-1] - t0[0]) / poll)
-    if count < _FEWEST_POLLS or known.mean() < 0.9:
+    # Over long holes there is nothing to repeat, and the even grid would be as long as they are.
+    if count < _FEWEST_POLLS or count > _MOST_STRETCH * len(t0) or known.mean() < 0.9:
         return None
     level = np.where(known, rate, rate[known].mean())
     at = np.append(t0[:1], t1).astype(np.float64)

@@ -58,6 +58,13 @@ def test_an_outage_of_a_steady_link_is_an_anomaly_and_the_step_is_not() -> None:
     assert course([10, 1, 1, 1] * 25)["anomalies"] == 0
 
 
+def test_a_hole_of_a_month_between_fast_polls_is_no_grid_of_its_own() -> None:
+    rows = [(n / 1_000, n * 10**6) for n in range(64)] + [(30 * 86_400.0 + n / 1_000, (100 + n) * 10**6) for n in range(64)]
+    intervals, _ = link_intervals(samples(rows), ports())
+    (row,) = link_traffic(intervals, ports()).to_dicts()
+    assert (row["polls"], row["period_ms"]) == (127, None)
+
+
 def test_few_polls_have_no_course() -> None:
     intervals, _ = link_intervals(samples([(n, n) for n in range(20)]), ports())
     assert link_traffic(intervals, ports()).is_empty()
