@@ -87,7 +87,7 @@ def _gap(device: str, part: pl.DataFrame, _: Resets) -> Issue:
     holes = part.select("t0_ns", "t1_ns").unique(maintain_order=True)
     longest_s = float((holes["t1_ns"] - holes["t0_ns"]).max() or 0) / 1e9  # type: ignore[arg-type]
     message = (
-        f"{device}: {holes.height} gap{'s' if holes.height > 1 else ''} in the samples, the longest of {longest_s:,.6g} s from "
+        f"{device}: {holes.height} gap{'s' if holes.height > 1 else ''} in the samples, the longest of {longest_s:,.10g} s from "
         f"{_at(int(holes['t0_ns'][0]))} on ({_where(part)}); the mean over a gap is known, a peak in it is not."
     )
     return Issue(code="COUNTER_GAP", message=message)

@@ -14,6 +14,7 @@ from netlab.topology import Fabric, fabric_of
 __all__ = ["Growth", "LinkFacts", "link_facts", "name_of"]
 
 Port = tuple[str, str]
+_BIN = "fec_codewords_s"
 _SERIES = ("device", "port", "queue", "direction", "metric")
 
 
@@ -52,6 +53,11 @@ class LinkFacts:
         whole = [row.total for row in rows if row.queue is None]
         parts = whole or [row.total for row in rows]
         return sum(parts) if parts else None
+
+    def fec_tail(self, device: str, port: str) -> int | None:
+        """Most symbol errors that a codeword had in the window, by the histogram of error correction; None if there is none."""
+        bins = (growth for growth in self.growth.get((device, port), ()) if growth.metric.startswith(_BIN) and growth.total > 0)
+        return max((int(growth.metric.removeprefix(_BIN)) for growth in bins), default=None)
 
     def peer(self, device: str, port: str) -> Port | None:
         """The other end of a port's cable."""

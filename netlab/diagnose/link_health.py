@@ -51,6 +51,11 @@ def error_findings(facts: LinkFacts, limits: LinkThresholds = LINK_THRESHOLDS) -
             total = facts.total(device, port, metric)
             if total:
                 evidence.append({"metric": metric, "count": round(total), "note": "made elsewhere, no accusation of this port"})
+        tail = facts.fec_tail(device, port)
+        if tail is not None:
+            evidence.append(
+                {"metric": "fec_tail_bin", "count": tail, "note": "symbol errors of the worst codeword; RS(544,514) repairs up to 15"}
+            )
         peer = facts.peer(device, port)
         where = (
             f"the cable and transceivers between {device}/{port} and {name_of(peer)}"

@@ -120,6 +120,15 @@ def test_a_rate_measured_from_bits_has_an_interval(tmp_path: Path) -> None:
     assert low < 1e-6 < high
 
 
+def test_the_tail_of_the_histogram_stands_beside_uncorrected_codewords(tmp_path: Path) -> None:
+    names = {"SAI_PORT_STAT_IF_IN_FEC_NOT_CORRECTABLE_FRAMES": 3} | {
+        f"SAI_PORT_STAT_IF_IN_FEC_CODEWORD_ERRORS_S{n}": 100 if n < 13 else 0 for n in range(16)
+    }
+    rows = "".join(f"{1_767_225_600 + at},leaf1,e0,{name},{value * (at > 0)}\n" for name, value in names.items() for at in (0, 10))
+    (finding,) = found(run_of(tmp_path, c_csv="timestamp,device,port,counter,value\n" + rows), "LINK_ERRORS")
+    assert {row["metric"]: row["count"] for row in finding.evidence} == {"fec_uncorrected": 3, "fec_tail_bin": 12}
+
+
 def test_a_hot_module_is_told_and_its_switch_is_not_one(tmp_path: Path) -> None:
     text = "timestamp,device,port,counter,value\n" + "".join(
         f"1767225600,leaf1,{port},temperature_c,{value}\n" for port, value in (("e0", 71), ("e1", 70), ("", 90))
