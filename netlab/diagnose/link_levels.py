@@ -40,6 +40,7 @@ _TOTALS = {
 _DAMAGE = frozenset(tuple(_TOTALS)[:8])
 _SINGLE_SOURCE = "rdma-core etc/error_thresholds (10 errors, 100 discards, 1000 ticks)"
 _MOST_ROWS = 50
+_MANY = 5
 
 
 def ber_evidence(facts: LinkFacts, port: Port) -> list[dict[str, Any]]:
@@ -63,35 +64,68 @@ def ber_evidence(facts: LinkFacts, port: Port) -> list[dict[str, Any]]:
 def gauge_findings(facts: LinkFacts, run: Run, limits: LinkThresholds = LINK_THRESHOLDS) -> list[Finding]:
     """LINK_ERRORS from bit error rates, MODULE_TEMPERATURE from transceivers; the latest reading counts."""
     levels = _latest(run)
-    found = []
+    found: list[Finding] = []
     ports = sorted({*levels, *((row["device"], row["port"]) for row in facts.links)})
     hot: list[tuple[Port, dict[str, Any]]] = []
+    thin: dict[Port, list[dict[str, Any]]] = {}
+    rated = 0
     for port in ports:
-        evidence = []
+        evidence: list[dict[str, Any]] = []
         read = levels.get(port, {})
-        for row in (
+        rows = (
             *({"metric": name, "value": read[name][0], "from": "reported by the device"} for name in _BERS if name in read),
             *ber_evidence(facts, port),
-        ):
+        )
+        rated += bool(rows)
+        for row in rows:
             limit = limits.pre_fec_ber.value if row["metric"] == "pre_fec_ber" else limits.post_fec_ber.value
             if row["value"] > limit and not (row["metric"] == "pre_fec_ber" and read.get("pre_fec_ber", (0, 0, False))[2]):
                 evidence.append({**row, "limit": limit})
-        if evidence:
+        if any(row["metric"] != "pre_fec_ber" for row in evidence):
             found.append(_ber_finding(facts, port, evidence, limits))
+        elif evidence:
+            thin[port] = evidence
         temperature = read.get("temperature_c")
         if temperature is not None and (
             temperature[0] > limits.temperature_c.value or temperature[0] - temperature[1] > limits.temperature_rise_c.value
         ):
             hot.append((port, {"port": name_of(port), "temperature_c": temperature[0], "first_c": temperature[1]}))
+    found += _before_correction(facts, thin, rated, limits)
     if hot:
         found.append(_hot_finding(hot, limits))
     return found
 
 
+def _before_correction(facts: LinkFacts, thin: dict[Port, list[dict[str, Any]]], rated: int, limits: LinkThresholds) -> list[Finding]:
+    """Ports above the limit before correction only: a warning each, but one note for all where most ports are so (PAM4 lives with it)."""
+    if len(thin) < _MANY or 2 * len(thin) <= rated:
+        return [_ber_finding(facts, port, evidence, limits) for port, evidence in thin.items()]
+    worst, rows = max(thin.items(), key=lambda item: (item[1][0]["value"], item[0]))
+    return [
+        Finding(
+            code="LINK_ERRORS",
+            title=f"{len(thin)} of {rated} ports are above {limits.pre_fec_ber.value:g} before correction, {name_of(worst)} most",
+            detail=(
+                f"Up to {rows[0]['value']:.2g}. Most ports are alike, so this is how these links run (four-level signalling relies on its "
+                "correction); none has errors after it. Watch the ports far above the others."
+            ),
+            severity="info",
+            subject=Subject(ports=[name_of(port) for port in thin]),
+            evidence=[{"port": name_of(port), **evidence[0]} for port, evidence in thin.items()][:_MOST_ROWS],
+            action="Compare these rates with the vendor's limit for the modules, and over weeks: a rate that rises is a module that ages.",
+            source=limits.pre_fec_ber.source,
+        )
+    ]
+
+
 def _latest(run: Run) -> dict[Port, dict[str, tuple[float, float, bool]]]:
     """By port and metric: the latest reading, the first one, and whether it is InfiniBand's raw rate (which has no such limit)."""
     wanted = run.lazy("counters").filter(
-        pl.col("metric").is_in((*_BERS, "temperature_c")) & pl.col("value").is_not_null() & (pl.col("port") != "")
+        pl.col("metric").is_in((*_BERS, "temperature_c"))
+        & pl.col("value").is_not_null()
+        & (pl.col("port") != "")
+        # System sides of a PHY go by queues of their own; the cable is the line side.
+        & pl.col("queue").is_null()
     )
     rows = (
         wanted.sort("ts_ns", nulls_last=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from netlab.config import Limits
 from netlab.diagnose.link_accusations import with_localisation
 from netlab.diagnose.link_classes import class_findings, watermark_findings
@@ -40,8 +42,7 @@ def link_findings(run: Run, limits: Limits | None = None, localisation: Localisa
     if not facts.links:
         return levels
     found = [
-        *levels,
-        *error_findings(facts),
+        *_one_for_each_port([*error_findings(facts), *levels]),
         *flap_findings(facts),
         *loss_findings(facts, run),
         *pause_findings(facts),
@@ -58,3 +59,20 @@ def link_findings(run: Run, limits: Limits | None = None, localisation: Localisa
         *headroom_findings(facts, bands),
     ]
     return with_localisation(found, localisation or localise(run))
+
+
+def _one_for_each_port(findings: list[Finding]) -> list[Finding]:
+    """Findings about the errors of one port joined into the first: counts and rates are two views of one fault."""
+    joined: list[Finding] = []
+    at: dict[str, int] = {}
+    for finding in findings:
+        ports = finding.subject.ports
+        if finding.code == "LINK_ERRORS" and finding.severity != "info" and len(ports) == 1:
+            if ports[0] in at:
+                held = joined[at[ports[0]]]
+                more = {"detail": f"{held.detail} {finding.detail}", "evidence": [*held.evidence, *finding.evidence]}
+                joined[at[ports[0]]] = msgspec.structs.replace(held, **more)
+                continue
+            at[ports[0]] = len(joined)
+        joined.append(finding)
+    return joined

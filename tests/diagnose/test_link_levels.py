@@ -120,6 +120,18 @@ def test_a_rate_measured_from_bits_has_an_interval(tmp_path: Path) -> None:
     assert low < 1e-6 < high
 
 
+def test_most_ports_above_the_limit_before_correction_are_one_note(tmp_path: Path) -> None:
+    rows = "".join(f"1767225600,leaf1,e{n},pre_fec_ber,{2e-6 if n < 6 else 1e-9}\n" for n in range(8))
+    (finding,) = link_findings(run_of(tmp_path, c_csv="timestamp,device,port,counter,value\n" + rows))
+    assert (finding.code, finding.severity, len(finding.subject.ports)) == ("LINK_ERRORS", "info", 6)
+
+
+def test_errors_and_their_rate_are_one_finding_of_the_port(tmp_path: Path) -> None:
+    rows = "".join(f"{1_767_225_600 + at},leaf1,e0,ifInErrors,{at}\n" for at in (0, 100)) + "1767225700,leaf1,e0,symbol_ber,1e-9\n"
+    (finding,) = found(run_of(tmp_path, c_csv="timestamp,device,port,counter,value\n" + rows), "LINK_ERRORS")
+    assert [row["metric"] for row in finding.evidence] == ["errors", "symbol_ber"]
+
+
 def test_the_tail_of_the_histogram_stands_beside_uncorrected_codewords(tmp_path: Path) -> None:
     names = {"SAI_PORT_STAT_IF_IN_FEC_NOT_CORRECTABLE_FRAMES": 3} | {
         f"SAI_PORT_STAT_IF_IN_FEC_CODEWORD_ERRORS_S{n}": 100 if n < 13 else 0 for n in range(16)
