@@ -11,7 +11,7 @@ import polars as pl
 from netlab.issues import Issue
 from netlab.schema import TABLES
 
-__all__ = ["join_files"]
+__all__ = ["join_files", "with_global_ranks"]
 
 _CARRIERS = ("communicators", "connections", "logged_operations", "tuning_predictions", "communicator_edges")
 Row = dict[str, Any]
@@ -58,6 +58,20 @@ def join_files(frames: Mapping[str, pl.DataFrame]) -> tuple[dict[str, pl.DataFra
     for source, pointer, host, pid in shared.select("source", "pointer", "host", "pid").iter_rows():
         together.setdefault((source, pointer), f"{pointer}@{host}:{pid}")
     return _renamed(frames, together), issues
+
+
+def with_global_ranks(connections: pl.DataFrame, communicators: pl.DataFrame) -> pl.DataFrame:
+    """``CONNECTIONS`` with the global ranks of ends whose process speaks in another file."""
+    known = communicators.filter(pl.col("global_rank").is_not_null() & pl.col("comm_id").is_not_null() & pl.col("rank").is_not_null())
+    known = known.select("comm_id", "rank", "global_rank").unique().filter(pl.len().over("comm_id", "rank") == 1)
+    if not connections.select((pl.col("src_global").is_null() | pl.col("dst_global").is_null()).any()).item():
+        return connections
+    filled = connections
+    for side in ("src", "dst"):
+        of = known.rename({"rank": f"{side}_rank", "global_rank": "told"})
+        filled = filled.join(of, on=["comm_id", f"{side}_rank"], how="left", maintain_order="left")
+        filled = filled.with_columns(pl.coalesce(f"{side}_global", "told").alias(f"{side}_global")).drop("told")
+    return filled
 
 
 def _by_order(bare: pl.DataFrame) -> dict[tuple[int, int], list[Row]]:

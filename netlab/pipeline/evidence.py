@@ -15,7 +15,7 @@ from netlab.attribute.link_queues import link_queues
 from netlab.attribute.link_traffic import link_traffic
 from netlab.attribute.links import links
 from netlab.attribute.nccl import hangs, log_world_size, nccl_issues, rank_hosts, rank_places
-from netlab.attribute.nccl_files import join_files
+from netlab.attribute.nccl_files import join_files, with_global_ranks
 from netlab.attribute.nccl_groups import call_communicators, group_links, pair_links
 from netlab.attribute.nccl_repeats import without_repeats
 from netlab.config import Config
@@ -48,6 +48,8 @@ def add_nccl(frames: Frames) -> list[Issue]:
     communicators, flight = _table(frames, "communicators"), _table(frames, "flight")
     if communicators.is_empty() and flight.is_empty() and _table(frames, "nccl_events").is_empty():
         return []
+    if "connections" in frames:
+        frames["connections"] = with_global_ranks(frames["connections"], communicators)
     frames["rank_places"] = rank_places(communicators, _table(frames, "connections"))
     frames["hangs"] = hangs(flight, _table(frames, "nccl_events"), communicators)
     _join_groups(frames, communicators)

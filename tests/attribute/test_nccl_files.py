@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from netlab.attribute.nccl_files import join_files
+from netlab.attribute.nccl_files import join_files, with_global_ranks
 from netlab.schema import TABLES
 from tests.nccl_text import read_log
 
@@ -71,3 +71,18 @@ def test_one_address_in_two_processes_is_no_identity(tmp_path: Path) -> None:
     changed, issues = join_files(together(*logs))
     assert changed["communicators"]["comm_id"].to_list() == ["0x7f0064@nodea:100", "0x7f0064@nodeb:100"]
     assert len(issues) == 1
+
+
+def test_ends_in_other_files_get_their_global_ranks(tmp_path: Path) -> None:
+    logs = []
+    for rank in range(4):
+        head = f"nodea:{100 + rank}:{200 + rank} [{rank}] NCCL INFO "
+        world = f"comm 0x1{rank} rank {rank} nranks 4 cudaDev {rank} busId {rank}b000 commId 0xa - Init"
+        own = f"comm 0x2{rank} rank {rank % 2} nranks 2 cudaDev {rank} busId {rank}b000 commId 0xb{rank // 2} - Init"
+        edge = f"Channel 00/0 : {rank % 2}[0] -> {1 - rank % 2}[1] via P2P/IPC"
+        lines = [f"{world} START", f"{world} COMPLETE", f"{own} START", edge, f"{own} COMPLETE"]
+        logs.append(read_log(tmp_path, [head + line for line in lines], f"nccl.{rank}.log")[0])
+    frames = together(*logs)
+    assert frames["connections"]["dst_global"].null_count() == 4
+    found = with_global_ranks(frames["connections"], frames["communicators"])
+    assert sorted(found.select("src_global", "dst_global").rows()) == [(0, 1), (1, 0), (2, 3), (3, 2)]
