@@ -291,7 +291,8 @@ def _rails(facts: LinkFacts, limits: Limits, thresholds: LinkThresholds) -> list
     # Count each cable once: NICs where they are counted, else the switch ports they hang on.
     has_nics = any(row["role"] == "hca" for rows in rails.values() for row in rows)
     chosen = {rail: [row for row in rows if (row["role"] == "hca") == has_nics] for rail, rows in rails.items()}
-    loads = {rail: sum(float(row["bytes"]) for row in rows) for rail, rows in sorted(chosen.items()) if rows}
+    # By port, so that a rail does not seem idle because fewer of its ports are counted.
+    loads = {rail: sum(float(row["bytes"]) for row in rows) / len(rows) for rail, rows in sorted(chosen.items()) if rows}
     if len(loads) < 2 or not sum(loads.values()):
         return []
     measures = imbalance(list(loads.values()))
@@ -306,7 +307,7 @@ def _rails(facts: LinkFacts, limits: Limits, thresholds: LinkThresholds) -> list
             code="RAIL_IMBALANCE",
             title=f"Rail {_listed(hot)} carries {measures['max_over_mean']:g} times the mean of all rails",
             detail=(
-                f"Bytes by rail: {', '.join(f'{rail} {load / 1e9:.3g} GB' for rail, load in loads.items())}. Rails of one job "
+                f"Bytes by rail and port: {', '.join(f'{rail} {load / 1e9:.3g} GB' for rail, load in loads.items())}. Rails of one job "
                 "should carry the same; the fullest sets the pace."
             ),
             severity="warning" if busy else "info",

@@ -101,6 +101,13 @@ def test_uneven_rails_name_the_full_one(tmp_path: Path) -> None:
     assert found["RAIL_IMBALANCE"] == ["a/mlx5_0", "b/mlx5_0"]
 
 
+def test_rails_with_fewer_counted_ports_are_not_idle(tmp_path: Path) -> None:
+    growth = [(host, n) for host in "abc" for n in range(4) if not (host == "c" and n > 1)]
+    text = HEAD + "".join(series(host, f"mlx5_{n}", "tx_bytes_phy", [80 * G] * 3) for host, n in growth)
+    ports = "device,port,speed_gbps,role,rail\n" + "".join(f"{host},mlx5_{n},400,hca,{n}\n" for host, n in growth)
+    assert "RAIL_IMBALANCE" not in {finding.code for finding in analysed(tmp_path, c__csv=text, ports__csv=ports).verdict.findings}
+
+
 def test_a_port_that_drops_one_way_has_no_headroom_the_other_way(tmp_path: Path) -> None:
     text = HEAD + series("leaf1", "e0", "ifHCInOctets", [10 * G]) + series("leaf1", "e0", "ifHCOutOctets", [0])
     text += series("leaf1", "e0", "ifHCInUcastPkts", [10**6]) + series("leaf1", "e0", "ifInDiscards", [900])
