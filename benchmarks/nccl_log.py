@@ -102,11 +102,12 @@ def _lifecycle(rank: int, ranks: int, random_: random.Random, pointers: dict[tup
         yield f"{head}Trees " + " ".join(f"[{channel}] {after}/-1/-1->{own}->{before}" for channel in range(_CHANNELS))
         yield f"{head}P2P Chunksize set to 131072"
         for channel in range(_CHANNELS):
-            if local and own % 8 != 7:
+            inside = local and size == 8
+            if inside or (local and own % 8 != 7):
                 yield f"{head}Channel {channel:02d}/0 : {own}[{device}] -> {after}[{(device + 1) % 8}] via P2P/IPC"
             else:
                 yield f"{head}Channel {channel:02d}/0 : {own}[{device}] -> {after}[{device}] [send] via NET/IB/{channel % 8}/GDRDMA"
-            if not local or own % 8 == 0:
+            if not inside and (not local or own % 8 == 0):
                 yield f"{head}Channel {channel:02d}/0 : {before}[{device}] -> {own}[{device}] [receive] via NET/IB/{channel % 8}/GDRDMA"
         yield f"{head}Connected all rings"
         for channel in range(_CHANNELS):

@@ -46,6 +46,7 @@ EVENT_CODES: dict[str, str] = {
     "peer_closed": "A peer closed its connection: it died first.",
     "rail_mismatch": "A connection joins NICs of different names; key = local, value = remote.",
     "ras": "A line of the RAS status.",
+    "ras_group": "A group of communicators of the RAS status; value = status and errors.",
     "timings": "Time of an initialisation.",
     "truncated_message": "A message was shorter than what the receiver asked for.",
     "tuning_choice": "Algorithm and protocol that NCCL chose; key = operation.",

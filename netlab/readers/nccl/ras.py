@@ -22,6 +22,7 @@ _LIMIT_BYTES = 256 << 20
 _VERSION = re.compile(r"NCCL version (\d+\.\d+\.\d+)")
 _COMM = re.compile(r"^#\d+-\d+ \((?P<hash>[0-9a-f]+)\) (?P<kind>[A-Z]+)")
 _DEAD = re.compile(r"^\s*Process (?P<pid>\d+) on node (?P<host>\S+) managing GPUs? (?P<gpu>[\d,]+)")
+_GROUP = re.compile(r"^\s*(?P<group>\d+)(?:\s+[\d-]+){4}\s+\d+\s+(?P<status>[A-Z][A-Z,-]*)\s+(?P<errors>[A-Z]+)\s*$")
 _MISSING = re.compile(r"^\s*The missing ranks?: (?P<ranks>[\d, -]+)")
 _COUNTS = re.compile(r"different (?P<op>\w+ )?operation counts")
 _MOST = re.compile(r"^\s*(?P<n>\d+) ranks? (?:have|has) launched up to operation (?P<count>\d+)")
@@ -133,6 +134,9 @@ def _from_text(text: str, source: str) -> list[dict[str, Any]]:
     for number, line in enumerate(text.splitlines(), start=1):
         if found := _VERSION.search(line):
             events.append(_event(source, number, "version", line.strip(), key="nccl", value=found[1]))
+        elif found := _GROUP.match(line):
+            state = f"{found['status']} {found['errors']}"
+            events.append(_event(source, number, "ras_group", line.strip(), key=found["group"], value=state))
         elif found := _COMM.match(line):
             comm, op, most = f"0x{found['hash']}", "", 0
             if found["kind"] in ("ERROR", "TIMEOUT"):

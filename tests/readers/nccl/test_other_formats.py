@@ -128,3 +128,20 @@ def test_graph_files_give_ring_order_and_type(tmp_path: Path) -> None:
     tables = read(path)[0]
     assert tables["communicator_edges"].select("pattern", "src_rank", "dst_rank").rows() == [("ring", 0, 1)]
     assert "type=NVL/PIX" in tables["nccl_events"]["value"][0]
+
+
+def test_a_healthy_ras_status_is_read_too(tmp_path: Path) -> None:
+    path = tmp_path / "ras.txt"
+    lines = [
+        "Job summary",
+        "===========",
+        "  Nodes  Processes         GPUs  Processes     GPUs",
+        "      2          4            1          8        8",
+        "Communicators... (0.00s)",
+        "=============",
+        "Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors",
+        "    0         1         2         4         8         8   RUNNING      OK",
+    ]
+    path.write_text("\n".join(lines))
+    tables, _ = read(path)
+    assert tables["nccl_events"].select("code", "key", "value").rows() == [("ras_group", "0", "RUNNING OK")]
