@@ -11,7 +11,7 @@ from netlab.align.absences import tell_absent_members
 from netlab.align.clocks import Clocks, correct, measure_clocks
 from netlab.align.completeness import judge_steps, pooled_steps
 from netlab.align.doubts import tell_doubts
-from netlab.align.events import METADATA, communication_events, device_activities, with_metadata
+from netlab.align.events import METADATA, communication_events, device_activities, in_order, names_as_text, with_metadata
 from netlab.align.groups import group_table, parallelism, resolve_groups
 from netlab.align.host_work import host_activities, is_gloo_run
 from netlab.align.matching import match_collectives
@@ -30,6 +30,8 @@ __all__ = ["Aligned", "align"]
 
 _ACTIVITY_INSTANTS = ("start_ns", "end_ns", "launch_start_ns", "launch_end_ns")
 _STEP_INSTANTS = ("start_ns", "end_ns", "mark_start_ns", "mark_end_ns")
+#: Columns of events that nobody reads once collectives are matched and split.
+_SCAFFOLD = ("file", "event", "category", "external_id", "launch_external_id", "launch_step", "clipped")
 #: What an instance's members take over from their activities.
 _MEMBER = ("rank", "window", "step", "start_ns", "end_ns")
 _SPAN = ("rank", "window", "step", pl.col("start_ns").alias("opens_ns"), pl.col("end_ns").alias("closes_ns"))
@@ -50,7 +52,9 @@ def align(raw: Mapping[str, pl.DataFrame], options: AlignOptions | None = None) 
     Parameters
     ----------
     raw
-        Raw trace tables by name (``netlab.schema.traces``), with their ``file`` column; absent tables count as empty.
+        Raw trace tables by name (``netlab.schema.traces``), with their ``file`` column; absent tables count as empty. Of device events
+        only the columns `netlab.align.events.KEPT` and ``collective`` need to be there where ``event_metadata`` holds the rest
+        (`netlab.align.events.with_metadata`).
     options
         What the user declares; by default only the content speaks.
 
@@ -71,18 +75,22 @@ def align(raw: Mapping[str, pl.DataFrame], options: AlignOptions | None = None) 
     netlab.errors.RunError: No trace file could be read; give profiler traces of at least one rank.
     """
     options = options or AlignOptions()
+    given = raw.get("event_metadata")
     raw = {table.name: raw.get(table.name, table.empty()) for table in RAW_TABLES}
+    raw["event_metadata"] = with_metadata(raw["device_events"]) if given is None else given
     if raw["trace_files"].is_empty():
         raise RunError("No trace file could be read; give profiler traces of at least one rank.")
     assembly = assemble_ranks(raw, options)
     issues = list(assembly.issues)
     gloo = is_gloo_run(raw)
     events = host_activities(raw, assembly.files) if gloo else device_activities(raw, assembly.files, options, issues)
-    metadata = events if gloo else with_metadata(raw.pop("device_events"))
+    metadata = events if gloo else raw["event_metadata"]
+    # The bulk goes as soon as nobody needs it.
+    raw["device_events"] = raw["device_events"].clear()
     events = events.drop(METADATA, strict=False)
     marks = step_marks(raw["annotations"], assembly.files)
     # Within a rank a clock's correction keeps this order, so that a row's number stays the activity's.
-    events = launch_steps(events, marks).sort("rank", "start_ns", "end_ns", "stream", "file", "event").with_row_index("row")
+    events = in_order(launch_steps(events, marks), ["rank", "start_ns", "end_ns", "stream", "file", "event"]).with_row_index("row")
     steps = judge_steps(step_borders(marks, events), events, raw["launches"], assembly.files, options, issues)
     tell_doubts(events, raw, assembly.files, steps, issues, gloo=gloo)
     communication = communication_events(events, metadata, options)
@@ -100,6 +108,7 @@ def align(raw: Mapping[str, pl.DataFrame], options: AlignOptions | None = None) 
     split = _split(matched, events, communication, clocks, group_table(members_of, assembly.hosts), options)
     tell_absent_members(split, events, members_of, assembly.ranks, issues)
     pooled, excluded = pooled_steps(steps, assembly.ranks, issues)
+    events = events.drop(_SCAFFOLD, strict=False)
     frames = {
         "ranks": _ranks_table(events, raw["trace_files"], assembly),
         "groups": _groups_table(split, members_of, assembly.world_size),
@@ -156,17 +165,20 @@ def _activities_table(events: pl.DataFrame, communication: pl.DataFrame, split: 
     matched = _one_row_each(split.select("activity", "op", *columns)).with_columns(row=pl.col("activity").cast(pl.UInt32))
     said = communication.select("row", "group_name", "seq", "dtype", message_bytes="bytes")
     known = said.join(matched, on="row", how="left")
-    joined = events.join(known, on="row", how="left", maintain_order="left")
+    # Joined beside the events and not with them: that would copy every column.
+    beside = events.select("row").join(known, on="row", how="left", maintain_order="left").drop("row")
+    joined = pl.concat([events.with_columns(names_as_text(events["name"])), beside], how="horizontal")
     copy = pl.col("copy")
-    joined = joined.with_columns(
+    own_bytes = pl.when((pl.col("kind") == "communication") & ~copy).then("message_bytes").otherwise("bytes")
+    joined = joined.with_columns(activity=pl.col("row"), bytes=own_bytes)
+    if events["copy"].any():
         # A copy between two devices does not wait: all of it is transfer.
-        *(pl.when(copy).then("start_ns").otherwise(name).alias(name) for name in instants),
-        activity=pl.col("row"),
-        bytes=pl.when((pl.col("kind") == "communication") & ~copy).then("message_bytes").otherwise("bytes"),
-        op=pl.when(copy).then(pl.lit("send")).otherwise("op"),
-        layer=pl.when(copy).then(pl.lit("intra_node")).otherwise("layer"),
-        split=pl.when(copy).then(pl.lit("measured")).otherwise("split"),
-    )
+        joined = joined.with_columns(
+            *(pl.when(copy).then("start_ns").otherwise(name).alias(name) for name in instants),
+            op=pl.when(copy).then(pl.lit("send")).otherwise("op"),
+            layer=pl.when(copy).then(pl.lit("intra_node")).otherwise("layer"),
+            split=pl.when(copy).then(pl.lit("measured")).otherwise("split"),
+        )
     return ACTIVITIES.conform(joined)
 
 

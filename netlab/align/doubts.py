@@ -62,7 +62,7 @@ def _tell_unclassified(events: pl.DataFrame, files: pl.DataFrame, issues: list[I
     """Streams that run one kind of kernel only, for long, beside a stream that does the computing."""
     kernels = events.filter(pl.col("category") == "kernel")
     streams = kernels.group_by("file", "device", "stream").agg(
-        name=pl.col("name").first(),
+        name=pl.col("name").first().cast(pl.String),
         names=pl.col("name").n_unique(),
         longest=(pl.col("end_ns") - pl.col("start_ns")).max(),
         count=pl.len(),

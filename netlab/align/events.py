@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
@@ -13,9 +14,10 @@ from netlab.align.options import AlignOptions
 from netlab.issues import Issue
 from netlab.units import NS_PER_S, NS_PER_US
 
-__all__ = ["METADATA", "communication_events", "device_activities", "with_metadata"]
+__all__ = ["EVENT_METADATA", "KEPT", "METADATA", "communication_events", "device_activities", "in_order", "names_as_text", "with_metadata"]
 
 Int64s = NDArray[np.int64]
+_Frame = TypeVar("_Frame", pl.DataFrame, pl.LazyFrame)
 
 #: Collective metadata as the raw tables carry it.
 METADATA = (
@@ -35,7 +37,11 @@ METADATA = (
     "out_split",
 )
 
-_KEPT = (
+#: Name of the raw table that :func:`with_metadata` makes.
+EVENT_METADATA = "event_metadata"
+
+#: What alignment reads of every device event, beside whether it carries metadata at all.
+KEPT = (
     "file",
     "event",
     "category",
@@ -63,17 +69,24 @@ def device_activities(raw: Mapping[str, pl.DataFrame], files: pl.DataFrame, opti
     clipped (its end is not its own), correlation, external_id, launch_start_ns, launch_end_ns, launch_thread, launch_external_id, bytes
     and grid. Collective metadata stays behind: most events have none (:func:`communication_events` fetches it).
     """
-    names = classify_names(raw["device_events"]["name"].unique().sort().to_list(), options.classify)
+    names = classify_names(sorted(raw["device_events"]["name"].unique().to_list()), options.classify)
     communicating = names.filter("communication")["name"]
-    communicates = (pl.col("category") == "kernel") & (pl.col("name").is_in(communicating.implode()) | pl.col("collective").is_not_null())
-    events = raw["device_events"].select(*_KEPT, communicates=communicates)
-    events = events.join(files.select("file", "rank", "window"), on="file", how="inner", maintain_order="left")
+    communicates = (pl.col("category") == "kernel") & (_is_one_of("name", communicating) | pl.col("collective").is_not_null())
+    events = (
+        raw["device_events"]
+        .filter(pl.col("file").is_in(files["file"].implode()))
+        # Thousands of kernels share a long name; as text each of them would hold it.
+        .with_columns(pl.col("name").cast(pl.Categorical))
+        .select(*KEPT, communicates=communicates)
+    )
     events = _with_launches(_clip(events, raw, files, issues), raw["launches"])
     _tell_early_starts(events, files, issues)
     between_devices = (pl.col("category") == "memcpy") & (
-        pl.col("name").str.contains(r"(?i)ptop|p2p|peer") | pl.col("launch_name").str.contains(r"(?i)peer").fill_null(value=False)
+        _is_one_of("name", _matching(events["name"], r"(?i)ptop|p2p|peer")) | pl.col("launched_by_peer_call").fill_null(value=False)
     )
-    events = events.with_columns(copy=between_devices)
+    # No join: it would copy every column.
+    placed = [pl.col("file").replace_strict(files["file"], files[name], return_dtype=pl.Int32).alias(name) for name in ("rank", "window")]
+    events = events.with_columns(*placed, copy=between_devices)
     kind = (
         pl.when(pl.col("communicates") | pl.col("copy"))
         .then(pl.lit("communication"))
@@ -81,21 +94,29 @@ def device_activities(raw: Mapping[str, pl.DataFrame], files: pl.DataFrame, opti
         .then(pl.lit("compute"))
         .otherwise(pl.lit("memory"))
     )
-    return events.with_columns(kind=kind).drop("communicates", "launch_name")
+    return events.with_columns(kind=kind).drop("communicates", "launched_by_peer_call")
 
 
-def with_metadata(device_events: pl.DataFrame) -> pl.DataFrame:
+def with_metadata(device_events: _Frame) -> _Frame:
     """The few events that carry collective metadata: ``file``, ``event`` and the metadata, so that the wide table can be let go."""
     return device_events.select("file", "event", *METADATA).filter(pl.any_horizontal(pl.col(METADATA).is_not_null()))
 
 
 def communication_events(events: pl.DataFrame, metadata: pl.DataFrame, options: AlignOptions) -> pl.DataFrame:
     """Communication activities (copies left out) with their metadata and ``kernel_op``, what their kernel's name says."""
-    found = events.filter((pl.col("kind") == "communication") & ~pl.col("copy"))
+    found = events.filter((pl.col("kind") == "communication") & ~pl.col("copy")).with_columns(pl.col("name").cast(pl.String))
     keys = ["file", "event"]
     found = found.join(metadata.select(*keys, *METADATA), on=keys, how="left", maintain_order="left")
     names = classify_names(found["name"].unique().sort().to_list(), options.classify)
     return found.join(names.select("name", "kernel_op"), on="name", how="left", maintain_order="left")
+
+
+def in_order(events: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """The events sorted, column after column: a sort of the whole frame holds all of it twice. The given frame is emptied."""
+    order = events.select(pl.arg_sort_by(*by, nulls_last=False)).to_series()
+    if (order.diff().drop_nulls() > 0).all():
+        return events
+    return pl.DataFrame([events.drop_in_place(name).gather(order) for name in events.columns])
 
 
 def _clip(events: pl.DataFrame, raw: Mapping[str, pl.DataFrame], files: pl.DataFrame, issues: list[Issue]) -> pl.DataFrame:
@@ -145,7 +166,7 @@ def _with_launches(events: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame
         launch_end_ns="end_ns",
         launch_thread="thread",
         launch_external_id="external_id",
-        launch_name="name",
+        launched_by_peer_call=_is_one_of("name", _matching(launches["name"], "(?i)peer")),
     )
     order = np.lexsort((calls["launch_start_ns"].to_numpy(), calls["correlation"].to_numpy(), calls["file"].to_numpy()))
     place = np.full(events.height, -1, np.int64)
@@ -161,6 +182,26 @@ def _with_launches(events: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame
     index = pl.Series(place).replace(-1, None)
     found = calls.drop("file", "correlation").select(pl.all().gather(index))
     return pl.concat([events, found], how="horizontal")
+
+
+def names_as_text(names: pl.Series) -> pl.Series:
+    """Categorical names as text of which each is held once; a cast would copy it for every row."""
+    if names.dtype != pl.Categorical or names.is_empty():
+        return names.cast(pl.String)
+    different = names.unique()
+    different = different.gather(different.to_physical().arg_sort())
+    place = np.searchsorted(different.to_physical().to_numpy(), names.to_physical().to_numpy())
+    return different.cast(pl.String).gather(place)
+
+
+def _matching(names: pl.Series, pattern: str) -> pl.Series:
+    """The different names in a column that match a pattern."""
+    different = names.unique().cast(pl.String)
+    return different.filter(different.str.contains(pattern))
+
+
+def _is_one_of(column: str, names: pl.Series) -> pl.Expr:
+    return pl.col(column).is_in(names.cast(pl.Categorical).implode()) if len(names) else pl.lit(value=False)
 
 
 def _launch_places(calls: pl.DataFrame, order: Int64s, wanted: Int64s, start_ns: Int64s) -> Int64s:

@@ -153,7 +153,7 @@ def _world_size(
     if stated:
         return stated[0][0]
     default = pl.col("group_description") == "default_pg"
-    sizes = [raw[table].filter(default)["group_size"].drop_nulls() for table in ("device_events", "comm_calls")]
+    sizes = [raw[table].filter(default)["group_size"].drop_nulls() for table in ("event_metadata", "comm_calls")]
     found = pl.concat(sizes).max()
     return _int(found) if found is not None else None
 

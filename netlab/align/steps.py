@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from netlab.units import NS_PER_MS
 
@@ -52,16 +53,33 @@ def launch_steps(events: pl.DataFrame, marks: pl.DataFrame, at: str = "launch_st
 def span_of(events: pl.DataFrame, spans: pl.DataFrame, at: str, opens: str, closes: str) -> pl.Series:
     """The ``step`` of the span of the same rank and window that holds an instant; a span without an end holds all that follows.
 
-    Works on few columns and never sorts the events themselves.
+    Looks instants up in arrays: a join would sort and copy the events.
     """
-    if spans.is_empty():
-        return pl.Series("step", [None], dtype=pl.Int32).new_from_index(0, events.height)
-    slim = events.select(*_LANE, at).with_row_index("row").filter(pl.col(at).is_not_null()).sort(at)
-    found = slim.join_asof(spans.sort(opens), left_on=at, right_on=opens, by=_LANE, coalesce=False, check_sortedness=False)
-    inside = found.filter(pl.col(closes).is_null() | (pl.col(at) < pl.col(closes))).select("row", "step").drop_nulls()
     steps = np.full(events.height, -1, np.int64)
-    steps[inside["row"].to_numpy()] = inside["step"].to_numpy()
+    if spans.height and events.height:
+        spans = spans.sort(*_LANE, opens)
+        lane_of_span, lane = _lanes(spans, events)
+        instants = events[at].fill_null(0).to_numpy()
+        # Places among all openings stand for instants, so that lane and instant fit into one number whatever a damaged file says.
+        openings = np.unique(spans[opens].to_numpy())
+        width = len(openings) + 1
+        place = np.searchsorted(openings, instants, side="right")
+        span_keys = lane_of_span * width + np.searchsorted(openings, spans[opens].to_numpy()) + 1
+        found = np.searchsorted(span_keys, lane * width + place, side="right") - 1
+        end = spans[closes].fill_null(np.iinfo(np.int64).max).to_numpy()
+        inside = (found >= 0) & (lane >= 0) & (lane_of_span[found] == lane) & (instants < end[found])
+        inside &= events[at].is_not_null().to_numpy()
+        steps[inside] = spans["step"].fill_null(-1).to_numpy()[found[inside]]
     return pl.Series("step", steps).replace(-1, None).cast(pl.Int32)
+
+
+def _lanes(spans: pl.DataFrame, events: pl.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Number of the rank and window of each span and of each event; -1 for an event of a lane without spans."""
+    windows = 1 + max(int(frame["window"].to_numpy().max()) for frame in (spans, events))
+    of_span, of_event = (frame["rank"].to_numpy().astype(np.int64) * windows + frame["window"].to_numpy() for frame in (spans, events))
+    known, number = np.unique(of_span, return_inverse=True)
+    place = np.minimum(np.searchsorted(known, of_event), len(known) - 1)
+    return number, np.where(known[place] == of_event, place, -1)
 
 
 def step_borders(marks: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
@@ -81,8 +99,14 @@ def step_borders(marks: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
     -------
     ``marks`` with start_ns, end_ns and reason (``start_from_device``, ``absorbed`` or null).
     """
-    kernels = events.filter((pl.col("kind") != "memory") & ~pl.col("copy"))
-    computes = pl.col("kind") == "compute"
+    instants = ("start_ns", "end_ns", "launch_start_ns", "launch_end_ns")
+    kernels = (
+        events.lazy()
+        .filter((pl.col("kind") != "memory") & ~pl.col("copy"))
+        .select(*_LANE, "launch_step", *instants, computes=pl.col("kind") == "compute")
+        .collect()
+    )
+    computes = pl.col("computes")
     inside = kernels.filter(pl.col("launch_step").is_not_null()).group_by(*_LANE, "launch_step")
     work = inside.agg(
         last_end_ns=pl.col("end_ns").max(),

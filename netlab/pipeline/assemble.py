@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
 
+from netlab.align.events import EVENT_METADATA, KEPT, with_metadata
 from netlab.issues import Issue
 from netlab.pipeline.inputs import InputFile
 from netlab.pipeline.store import FileStore, StoredFile, read_parts
@@ -40,10 +42,10 @@ def assemble(files: Sequence[InputFile], accounts: Sequence[StoredFile], store: 
         if is_trace:
             trace_rows.append({"file": number, "path": file.source, **{name: account.facts.get(name) for name in _TRACE_FACTS}})
         for name, parts in store.frames(account.sha256, file.source).items():
-            frame = read_parts(parts)
-            if "file" in TABLES[name].schema:
-                frame = frame.with_columns(pl.lit(number, dtype=pl.Int32).alias("file"))
-            gathered.setdefault(name, []).append(frame)
+            for part_of, frame in _read(name, parts):
+                if "file" in TABLES[name].schema:
+                    frame = frame.with_columns(pl.lit(number, dtype=pl.Int32).alias("file"))
+                gathered.setdefault(part_of, []).append(frame)
     frames = {name: _together(name, gathered.pop(name)) for name in sorted(gathered)}
     if trace_rows:
         frames["trace_files"] = TRACE_FILES.conform(pl.DataFrame(trace_rows, schema=dict(TRACE_FILES.schema)))
@@ -53,11 +55,23 @@ def assemble(files: Sequence[InputFile], accounts: Sequence[StoredFile], store: 
     return RawRun(frames, _sources(files, accounts), issues)
 
 
+def _read(name: str, parts: list[Path]) -> Iterator[tuple[str, pl.DataFrame]]:
+    """A table of one file. Few device events carry metadata: it is read apart, and its columns are never held for the others."""
+    if name != DEVICE_EVENTS.name:
+        yield name, read_parts(parts)
+        return
+    for part in parts:
+        scan = pl.scan_parquet(part)
+        columns = [column for column in KEPT if column != "file"]
+        yield name, scan.select(*columns, "collective").with_columns(pl.col("name", "category").cast(pl.Categorical)).collect()
+        yield EVENT_METADATA, with_metadata(scan.with_columns(file=0)).drop("file").collect()
+
+
 def _together(name: str, parts: list[pl.DataFrame]) -> pl.DataFrame:
     """One table of its parts. Device events stay in file order: alignment sorts what it needs, and sorting here costs twice their size."""
     frame = pl.concat(parts, rechunk=False)
     parts.clear()
-    return frame.select(list(TABLES[name].schema)) if name == DEVICE_EVENTS.name else TABLES[name].conform(frame)
+    return frame if name in (DEVICE_EVENTS.name, EVENT_METADATA) else TABLES[name].conform(frame)
 
 
 def _sources(files: Sequence[InputFile], accounts: Sequence[StoredFile]) -> pl.DataFrame:

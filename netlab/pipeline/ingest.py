@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+
+import msgspec
 
 from netlab.errors import ParseError
 from netlab.issues import Issue
@@ -18,6 +22,19 @@ from netlab.readers.registry import claim
 from netlab.readers.streams import read_head
 
 __all__ = ["Progress", "ingest_files", "parse_file"]
+
+#: Files of more bytes on disk are read in a process of their own.
+_LARGE_BYTES, _LARGE_COMPRESSED_BYTES = 256_000_000, 16_000_000
+_COMPRESSED = frozenset({".gz", ".zst"})
+_PARSE_ONE = """
+import sys
+from pathlib import Path
+import msgspec
+from netlab.pipeline.ingest import parse_file
+from netlab.pipeline.inputs import InputFile
+root, source, path = sys.argv[1:]
+sys.stdout.buffer.write(msgspec.json.encode(parse_file(InputFile(source, Path(path)), Path(root))))
+"""
 
 #: Called with the number of files done, of all files, and the name of the last one.
 Progress = Callable[[int, int, str], None]
@@ -68,8 +85,9 @@ def _rejected(reader: str | None, sha256: str, size: int, issue: Issue) -> Store
 def ingest_files(files: Sequence[InputFile], root: Path, workers: int = 1, progress: Progress | None = None) -> list[StoredFile]:
     """Parse all files; the accounts come back in the order of ``files`` whatever the number of workers.
 
-    A worker that is killed (out of memory) takes no other file with it: the files that were not finished are tried again together, then
-    each in a pool of its own; a file that kills its worker every time is reported as ``WORKER_KILLED``.
+    A large file is read in a process of its own. A worker that is killed (out of memory) takes no other file with it: the files that were
+    not finished are tried again together, then each in a pool of its own; a file that kills its worker every time is reported as
+    ``WORKER_KILLED``.
     """
     done: dict[int, StoredFile] = {}
 
@@ -79,7 +97,7 @@ def ingest_files(files: Sequence[InputFile], root: Path, workers: int = 1, progr
 
     if min(workers, len(files)) <= 1:
         for number, file in enumerate(files):
-            done[number] = parse_file(file, root)
+            done[number] = _parse_apart(file, root) if _is_large(file) else parse_file(file, root)
             tell(number)
         return [done[number] for number in range(len(files))]
     for _ in range(2):
@@ -90,16 +108,36 @@ def ingest_files(files: Sequence[InputFile], root: Path, workers: int = 1, progr
     for number in [n for n in range(len(files)) if n not in done]:
         done.update(_pooled(files, [number], root, 1))
         if number not in done:
-            source = files[number].source
-            message = (
-                f"{source}: the process that read it was killed every time, probably for memory; read it alone or on a larger machine."
-            )
-            done[number] = _rejected(
-                None, "", files[number].path.stat().st_size, Issue(code="WORKER_KILLED", severity="error", source=source, message=message)
-            )
+            done[number] = _killed(files[number])
         tell(number)
     FileStore(root).sweep()
     return [done[number] for number in range(len(files))]
+
+
+def _killed(file: InputFile) -> StoredFile:
+    message = f"{file.source}: the process that read it was killed every time, probably for memory; read it alone or on a larger machine."
+    issue = Issue(code="WORKER_KILLED", severity="error", source=file.source, message=message)
+    return _rejected(None, "", file.path.stat().st_size, issue)
+
+
+def _is_large(file: InputFile) -> bool:
+    """Whether reading a file leaves so much memory behind that a process of its own, which gives it back, is worth starting."""
+    try:
+        size = file.path.stat().st_size
+    except OSError:
+        return False
+    return size > (_LARGE_COMPRESSED_BYTES if file.path.suffix in _COMPRESSED else _LARGE_BYTES) and bool(sys.executable)
+
+
+def _parse_apart(file: InputFile, root: Path) -> StoredFile:
+    """:func:`parse_file` in a process of its own. Not a pool: that would run the caller's script again."""
+    words = [str(root.resolve()), file.source, str(file.path.resolve())]
+    done = subprocess.run([sys.executable, "-c", _PARSE_ONE, *words], stdout=subprocess.PIPE, check=False)
+    if done.returncode < 0:
+        return _killed(file)
+    if done.returncode:
+        return parse_file(file, root)  # for its error
+    return msgspec.json.decode(done.stdout, type=StoredFile)
 
 
 def _pooled(files: Sequence[InputFile], numbers: Sequence[int], root: Path, workers: int) -> Iterator[tuple[int, StoredFile]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from netlab.align import AlignOptions, align
 from netlab.align.counters import options_of
+from netlab.align.events import EVENT_METADATA
 from netlab.config import Config, Settings, nearest
 from netlab.errors import RunError
 from netlab.issues import Issue, issues_frame
@@ -24,7 +25,7 @@ __all__ = ["Ingested", "ingest_inputs", "open_run", "run_name", "stored_run"]
 
 #: Raw trace tables that stay in a run: what-if and host analysis read them. Device events live on as activities.
 _KEPT_RAW = frozenset({"trace_files", "process_groups", "launches", "sync_events", "annotations", "host_ops", "flows"})
-_RAW = frozenset(table.name for table in RAW_TABLES)
+_RAW = frozenset(table.name for table in RAW_TABLES) | {EVENT_METADATA}
 
 
 @dataclass(frozen=True)

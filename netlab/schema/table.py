@@ -11,6 +11,9 @@ from netlab.errors import SchemaError
 
 __all__ = ["Column", "Table", "by_name"]
 
+#: Types whose values are not ordered as they compare.
+_ORDER_OF_THEIR_OWN = (pl.Categorical, pl.Float64, pl.List)
+
 DataType = pl.DataType | type[pl.DataType]
 
 
@@ -78,8 +81,17 @@ class Table:
 
     def _is_sorted(self, frame: pl.DataFrame) -> bool:
         """Whether the rows are in order of the key; sorting a large table that is in order would copy all of it."""
-        keys = frame.select(self.key)
-        return not self.key or keys.equals(keys.sort(self.key, maintain_order=True))
+        if not self.key:
+            return True
+        if any(self.schema[name] in _ORDER_OF_THEIR_OWN for name in self.key):
+            keys = frame.select(self.key)
+            return keys.equals(keys.sort(self.key, maintain_order=True))
+        falls, equal = pl.lit(value=False), pl.lit(value=True)
+        for name in self.key:
+            value, before = pl.col(name), pl.col(name).shift(1)
+            falls |= equal & ((value < before).fill_null(value=False) | (value.is_null() & before.is_not_null()))
+            equal &= value.eq_missing(before)
+        return not frame.select(falls.any()).item()
 
     def validate(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the frame unchanged if it is exactly this table.

@@ -15,6 +15,7 @@ import pytest
 
 from netlab.config import load_settings
 from netlab.errors import RunError
+from netlab.pipeline import ingest
 from netlab.pipeline.ingest import ingest_files
 from netlab.pipeline.inputs import find_inputs
 from netlab.pipeline.stages import ingest_inputs, open_run
@@ -43,6 +44,26 @@ def test_workers_and_the_order_of_paths_change_nothing(made: Path, tmp_path: Pat
     files = sorted(made.glob("*"))
     serial = opened(files, tmp_path / "a")
     assert same_tables(serial, opened(files[::-1], tmp_path / "b", workers=2))
+
+
+def test_a_large_file_is_read_in_a_process_of_its_own_and_gives_the_same(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = find_inputs([made])
+    here = ingest_files(files, tmp_path / "here")
+    monkeypatch.setattr(ingest, "_LARGE_BYTES", 0)
+    monkeypatch.setattr(ingest, "_LARGE_COMPRESSED_BYTES", 0)
+    monkeypatch.setattr(ingest, "parse_file", lambda *_: pytest.fail("read in this process"))
+    assert ingest_files(files, tmp_path / "apart") == here
+    assert sorted(p.name for p in (tmp_path / "apart/files").iterdir()) == sorted(p.name for p in (tmp_path / "here/files").iterdir())
+
+
+def test_a_large_file_whose_process_is_killed_is_told(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingest, "_LARGE_BYTES", 0)
+    monkeypatch.setattr(ingest, "_LARGE_COMPRESSED_BYTES", 0)
+    monkeypatch.setattr(ingest, "_PARSE_ONE", "import os; os.kill(os.getpid(), 9)")
+    (account,) = ingest_files(find_inputs([made])[:1], tmp_path)
+    assert (account.status, account.issues[0].code) == ("rejected", "WORKER_KILLED")
 
 
 def test_a_killed_worker_takes_no_file_with_it(made: Path, tmp_path: Path) -> None:
