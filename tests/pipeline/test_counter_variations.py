@@ -314,3 +314,18 @@ def test_exporters_name_ports_with_many_labels(tmp_path: Path, labels: dict[str,
 
 def test_one_reading_with_a_time_is_a_snapshot_too(tmp_path: Path) -> None:
     assert codes(analysed(tmp_path, c__csv=HEAD + series("leaf1", "e0", "ifHCInOctets", []))) == {"SNAPSHOT_ONLY"}
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_panel_with_one_column_per_series(tmp_path: Path, separator: str) -> None:
+    heads = [f'"{name}{{ifName=""Ethernet0"", instance=""leaf1:9116""}}"' for name in ("ifHCInOctets", "ifHCOutOctets")]
+    rows = [
+        ["Time", *heads],
+        [str(T0 * 1_000), "0", "0"],
+        [str(T0 * 1_000 + 10_000), str(HALF), ""],
+        [str(T0 * 1_000 + 20_000), str(2 * HALF), "0"],
+    ]
+    text = "\n".join(separator.join(row) for row in rows)
+    found = analysed(tmp_path, panel__csv=text, ports__csv=PORTS)
+    assert intervals(found) == [(HALF, 0.5, "")] * 2
+    assert intervals(found, direction="tx") == [(0, 0.0, "")]

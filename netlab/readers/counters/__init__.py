@@ -15,6 +15,7 @@ from netlab.readers.counters.infiniband import IbDiagnet, IbQueryErrors, IbSwInf
 from netlab.readers.counters.juniper import JunosXml
 from netlab.readers.counters.lineprotocol import LineProtocol
 from netlab.readers.counters.prometheus_json import PrometheusJson
+from netlab.readers.counters.series_csv import SeriesCsv
 from netlab.readers.counters.sonic import SonicDatabase, SonicTables
 from netlab.readers.counters.ufm import UfmCsv, UfmMessages
 
@@ -45,5 +46,6 @@ READERS: tuple[Reader, ...] = (
     DcgmFields(),
     Exposition(),
     UfmCsv(),
+    SeriesCsv(),
     PlainCsv(),
 )
