@@ -19,6 +19,8 @@ __all__ = ["align_counters", "apply_file_options", "options_of"]
 
 _SERIES = ("device", "port", "queue", "direction", "metric")
 _NS = 1_000_000_000
+#: More files than these with one and the same note are told in one.
+_MOST_ALIKE = 5
 
 
 def options_of(source: str, files: Mapping[str, FileOptions]) -> FileOptions:
@@ -104,7 +106,21 @@ def apply_file_options(counters: pl.DataFrame, files: Mapping[str, FileOptions])
             )
             issues.append(Issue(code="SNAPSHOT_ONLY", severity="info", source=source, message=message))
         parts.append(part)
-    return pl.concat(parts), issues
+    return pl.concat(parts), _gathered(issues)
+
+
+def _gathered(issues: list[Issue]) -> list[Issue]:
+    """One note for many files of one kind: a copied tree of /sys has hundreds, each without a time."""
+    alike: dict[str, list[Issue]] = {}
+    for issue in issues:
+        if issue.severity == "info":
+            alike.setdefault(issue.code, []).append(issue)
+    result = [issue for issue in issues if issue.severity != "info" or len(alike[issue.code]) <= _MOST_ALIKE]
+    for code, notes in alike.items():
+        if len(notes) > _MOST_ALIKE:
+            message = f"{notes[0].message} The same holds for {len(notes) - 1} more files."
+            result.append(Issue(code=code, severity="info", source=notes[0].source, message=message))
+    return result
 
 
 def _has(frame: pl.DataFrame, flag: str) -> pl.Expr:

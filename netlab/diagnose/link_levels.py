@@ -186,7 +186,9 @@ def _hot_finding(hot: list[tuple[Port, dict[str, Any]]], limits: LinkThresholds)
 
 def snapshot_findings(run: Run) -> list[Finding]:
     """One LINK_ERRORS (damage) and one PACKET_LOSS (discards, waits, retransmissions) for all totals that were read once."""
-    rows = _single_totals(run)
+    logical = run.frame("ports").filter(pl.col("role").is_in(("lag", "vlan", "mgmt"))).select("device", "port")
+    none = {name_of((device, port)) for device, port in logical.iter_rows()}
+    rows = [row for row in _single_totals(run) if row["port"] not in none]
     found = []
     for code, chosen, what in (
         ("LINK_ERRORS", [row for row in rows if row["metric"] in _DAMAGE], "errors"),

@@ -149,3 +149,16 @@ def test_port_keys(a: str, b: str, same: bool) -> None:
 )
 def test_names_of_ports_that_carry_what_others_count(port: str, role: str | None) -> None:
     assert logical_role(port) == role
+
+
+def test_many_files_without_a_device_are_one_note(tmp_path: Path) -> None:
+    def notes(files: int) -> list[str]:
+        parts = [
+            read(tmp_path, f"{at},e0,ifHCInOctets,{at}", name=f"f{at}.csv", header="time,port,counter,value")
+            for at in range(10**9, 10**9 + files)
+        ]
+        return [issue.message for issue in align_counters(pl.concat(parts))[1] if issue.code == "DEVICE_ASSUMED"]
+
+    assert len(notes(5)) == 5
+    (note,) = notes(9)
+    assert note.endswith("The same holds for 8 more files.")

@@ -31,7 +31,7 @@ def device_from_path(path: Path) -> str:
     'leaf1'
     """
     stem = path.name
-    for ending in (".gz", ".txt", ".json", ".csv", ".prom", ".out", ".lp", ".log", ".raw"):
+    for ending in (".gz", ".txt", ".json", ".csv", ".prom", ".out", ".lp", ".log", ".raw", ".xml", ".db_csv", ".dump"):
         stem = stem.removesuffix(ending)
     for stamp in _STAMPS:
         stem = stamp.sub("", stem)
