@@ -79,6 +79,7 @@ FINDING_CODES: dict[str, str] = {
     "TRAFFIC_CHANGED": "A step moves more bytes than in the base.",
     "PLACEMENT_CHANGED": "Ranks lie on other hosts than in the base.",
     "SMALL_MESSAGES": "Collectives are too small to fill their link: latency takes most of their time.",
+    "CALL_SKEW": "A rank calls a collective long after the others, by the instants of flight-recorder dumps.",
     "SMALL_MTU": "InfiniBand queues use packets smaller than 4096 bytes.",
     "ONE_QP": "RoCE between many hosts uses one queue pair per connection.",
     "RING_AT_SCALE": "NCCL takes a ring for small messages over many hosts.",

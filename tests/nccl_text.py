@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from netlab.attribute.flight_arrivals import flight_arrivals
 from netlab.attribute.nccl import hangs
 from netlab.diagnose.nccl import nccl_findings
 from netlab.findings import Finding
@@ -115,7 +116,9 @@ def run_of(*paths: Path) -> Run:
         table.name: table.conform(pl.concat(found[table.name])) for table in (*NCCL_TABLES, *NCCL_STRUCTURE_TABLES) if table.name in found
     }
     run = Run.from_frames(frames, RunFacts(name="test"))
-    return run.with_frames({"hangs": hangs(run.frame("flight"), run.frame("nccl_events"), run.frame("communicators"))})
+    flight = run.frame("flight")
+    arrivals = flight_arrivals(flight)
+    return run.with_frames({"hangs": hangs(flight, run.frame("nccl_events"), run.frame("communicators")), "flight_arrivals": arrivals})
 
 
 def findings(folder: Path, lines: Sequence[str] | str) -> list[Finding]:

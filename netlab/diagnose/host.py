@@ -6,7 +6,7 @@ import polars as pl
 
 from netlab.diagnose.limits import HOST_COPY_SHARE, IDLE_SHARE, OWN_DESIGN
 from netlab.diagnose.shares import percent
-from netlab.diagnose.timeline import Timeline, name_numbers, name_ranks
+from netlab.diagnose.timeline import Timeline, name_ranks
 from netlab.findings import Finding, Subject
 from netlab.units import NS_PER_MS
 
@@ -60,7 +60,7 @@ def host_copies(timeline: Timeline) -> list[Finding]:
     ranks = sorted(above["rank"].unique().to_list())
     steps = sorted(above["step"].unique().to_list()) if "step" in above.columns else []
     many = overall > HOST_COPY_SHARE
-    where = "the step" if many else f"steps {name_numbers(steps)} on {name_ranks(ranks)}" if steps else f"the span on {name_ranks(ranks)}"
+    where = "the step" if many else f"steps {format_numbers(steps)} on {name_ranks(ranks)}" if steps else f"the span on {name_ranks(ranks)}"
     worst = above.with_columns(share=pl.col("host_copy_ns") / pl.col("step_ns")).sort("share", "rank", descending=[True, False])
     shown = overall if many else float(worst["share"][0])
     return [

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 import polars as pl
 
-from netlab.diagnose import nccl_errors, nccl_hosts, nccl_network, nccl_progress, nccl_settings, nccl_tuning
+from netlab.diagnose import nccl_arrivals, nccl_errors, nccl_hosts, nccl_network, nccl_progress, nccl_settings, nccl_tuning
 from netlab.diagnose.nccl_evidence import Evidence
 from netlab.findings import Finding
 from netlab.run import Run
@@ -53,12 +53,14 @@ RULES: tuple[Rule, ...] = (
     nccl_progress.unmatched_messages,
     nccl_progress.hang_findings,
     nccl_progress.late_ranks,
+    nccl_arrivals.call_skew,
     nccl_progress.ras_findings,
 )
 
 
 #: What would go at most if the fault were gone: the layer whose exposed transfer it slows down, and the part of it. GPUDirect: 33 to
-#: 93 GB/s (NVIDIA/nccl issue 1412); sockets, shared NICs and host memory have no useful bound below all of it.
+#: 93 GB/s (NVIDIA/nccl issue 1412); in-network reduction sends half as much; sockets, shared NICs and host memory have no useful bound
+#: below all of it.
 _AT_MOST = {
     "SOCKET_FALLBACK": ("inter_node", 1.0),
     "GDR_DISABLED": ("inter_node", 1 - 33 / 93),
@@ -67,6 +69,10 @@ _AT_MOST = {
     "PCIE_DISTANCE": ("inter_node", 1.0),
     "P2P_DISABLED": ("intra_node", 1.0),
     "NVLS_OFF": ("intra_node", 1 - 330 / 480),
+    "NIC_SET_DIFFERS": ("inter_node", 1.0),
+    "OFI_LIMITED": ("inter_node", 1.0),
+    "MNNVL_OFF": ("inter_node", 1.0),
+    "COLLNET_OFF": ("inter_node", 0.5),
 }
 
 

@@ -6,7 +6,7 @@ import polars as pl
 
 from netlab.diagnose.limits import OPEN_TRANSFER_SHARE, OVERLAP_LOW, OWN_DESIGN
 from netlab.diagnose.shares import percent
-from netlab.diagnose.timeline import Timeline, layer_cause, name_numbers, pooled_exposed
+from netlab.diagnose.timeline import Timeline, layer_cause, pooled_exposed
 from netlab.findings import Finding, Subject
 from netlab.units import NS_PER_MS, format_ms, format_percent
 
@@ -101,7 +101,7 @@ def change_point(timeline: Timeline) -> list[Finding]:
             source="Levin and Kline, The CUSUM test of homogeneity, Statistics in Medicine 4 (1985); " + OWN_DESIGN,
             subject=Subject(steps=steps),
             evidence=[
-                {"steps": name_numbers(steps), **{name.replace("_ns", "_delta_ms"): value / NS_PER_MS for name, value in grown.items()}}
+                {"steps": format_numbers(steps), **{name.replace("_ns", "_delta_ms"): value / NS_PER_MS for name, value in grown.items()}}
             ],
             time_lost_ms=more * len(steps) / max(count, 1) / NS_PER_MS,
             cause=layer_cause(layer) if part == "exposed_transfer_ns" and slow[f"exposed_transfer_{layer}_ns"].sum() else "none",

@@ -7,7 +7,7 @@ from fractions import Fraction
 import polars as pl
 
 from netlab.diagnose.limits import OWN_DESIGN
-from netlab.diagnose.timeline import Timeline, cost_ms, layer_cause, name_group, name_numbers, name_ranks
+from netlab.diagnose.timeline import Timeline, cost_ms, layer_cause, name_group, name_ranks
 from netlab.findings import Finding, Subject
 from netlab.units import format_ms, format_percent, share_above
 
@@ -113,7 +113,7 @@ def _partial(timeline: Timeline, steps: pl.DataFrame, ranks: pl.DataFrame, limit
     kind = ("step" if len(numbers) == 1 else "steps") if steps.height else ("rank" if len(numbers) == 1 else "ranks")
     subject = Subject(steps=sorted(set(numbers))) if steps.height else Subject(ranks=sorted(set(numbers)))
     worst = rows.sort("network_share", descending=True).row(0, named=True)
-    which = name_numbers(numbers)
+    which = format_numbers(numbers)
     return [
         Finding(
             code="NETWORK_SHARE",

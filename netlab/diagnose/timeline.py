@@ -10,7 +10,7 @@ import polars as pl
 
 from netlab.units import NS_PER_MS
 
-__all__ = ["Timeline", "cost_ms", "layer_cause", "name_group", "name_numbers", "name_ranks", "pooled_exposed", "pooled_waits", "shares"]
+__all__ = ["Timeline", "cost_ms", "layer_cause", "name_group", "name_ranks", "pooled_exposed", "pooled_waits", "shares"]
 
 
 class Timeline(Protocol):
@@ -119,21 +119,6 @@ def layer_cause(layer: str | None) -> str:
     return {"inter_node": "fabric", "intra_node": "intra_node"}.get(layer or "", "unknown")
 
 
-def name_numbers(numbers: Iterable[int]) -> str:
-    """Numbers as text, runs of them shortened.
-
-    >>> name_numbers([7, 0, 1, 2, 3])
-    '0-3, 7'
-    """
-    parts: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if parts and number == parts[-1][-1] + 1:
-            parts[-1].append(number)
-        else:
-            parts.append([number])
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" if len(run) > 2 else f"{run[0]}, {run[1]}" for run in parts)
-
-
 def name_ranks(ranks: Iterable[int]) -> str:
     """Ranks as text.
 
@@ -141,7 +126,7 @@ def name_ranks(ranks: Iterable[int]) -> str:
     ('rank 3', 'ranks 4-6')
     """
     found = sorted(set(ranks))
-    return f"rank{'' if len(found) == 1 else 's'} {name_numbers(found)}"
+    return f"rank{'' if len(found) == 1 else 's'} {format_numbers(found)}"
 
 
 def name_group(group: str, description: str | None = None) -> str:
@@ -153,4 +138,4 @@ def name_group(group: str, description: str | None = None) -> str:
     members = [int(rank) for rank in group.split(",") if rank]
     if len(members) == 2:
         return f"ranks {members[0]} and {members[1]}"
-    return f"group {name_numbers(members)}" + (f" ({description})" if description else "")
+    return f"group {format_numbers(members)}" + (f" ({description})" if description else "")

@@ -9,6 +9,7 @@ import polars as pl
 from netlab.align.counters import align_counters
 from netlab.align.ports import build_ports
 from netlab.attribute.counter_coverage import counter_coverage
+from netlab.attribute.flight_arrivals import flight_arrivals
 from netlab.attribute.host_traffic import host_traffic
 from netlab.attribute.link_intervals import link_intervals
 from netlab.attribute.link_queues import link_queues
@@ -51,6 +52,7 @@ def add_nccl(frames: Frames) -> list[Issue]:
     if "connections" in frames:
         frames["connections"] = with_global_ranks(frames["connections"], communicators)
     frames["rank_places"] = rank_places(communicators, _table(frames, "connections"))
+    frames["flight_arrivals"] = flight_arrivals(flight)
     frames["hangs"] = hangs(flight, _table(frames, "nccl_events"), communicators)
     _join_groups(frames, communicators)
     return [*apart, *nccl_issues(communicators, flight, frames.get("ranks"), frames.get("groups"), _traced_size(frames))]

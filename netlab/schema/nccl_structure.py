@@ -9,6 +9,7 @@ from netlab.schema.table import Column, Table
 __all__ = [
     "CALL_COMMUNICATORS",
     "COMMUNICATOR_EDGES",
+    "FLIGHT_ARRIVALS",
     "GROUP_LINKS",
     "HANGS",
     "NCCL_STRUCTURE_TABLES",
@@ -183,6 +184,27 @@ CALL_COMMUNICATORS = Table(
     ),
 )
 
+FLIGHT_ARRIVALS = Table(
+    name="flight_arrivals",
+    doc="When each rank called a collective, by flight-recorder dumps of all its members: on the CPU, by the clocks of the hosts.",
+    key=("group", "seq", "rank"),
+    columns=(
+        _GROUP,
+        Column("seq", pl.Int64, "Sequence number in the group."),
+        Column("rank", pl.Int64, "Rank in the world."),
+        Column("op", pl.String, "Operation, netlab's name."),
+        Column("created_ns", pl.Int64, "Instant of the call.", unit="ns"),
+        Column("lag_ns", pl.Int64, "Behind the first member's call.", unit="ns"),
+        Column(
+            "excess_ns",
+            pl.Int64,
+            "Lag beyond the least that the rank has in this group, which may be its clock; null with one collective only.",
+            unit="ns",
+            nullable=True,
+        ),
+    ),
+)
+
 NCCL_STRUCTURE_TABLES = (
     COMMUNICATOR_EDGES,
     TUNING_PREDICTIONS,
@@ -192,5 +214,6 @@ NCCL_STRUCTURE_TABLES = (
     GROUP_LINKS,
     PAIR_LINKS,
     CALL_COMMUNICATORS,
+    FLIGHT_ARRIVALS,
     HANGS,
 )

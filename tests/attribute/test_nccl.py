@@ -94,3 +94,13 @@ def test_rates_of_links_come_from_the_topology_that_nccl_prints(tmp_path: Path) 
     tables, _ = read_log(tmp_path, [*lines, *(record("nodea", 0, text) for text in graph)])
     rates = logged_gbps(tables["connections"], tables["topology_nodes"], tables["topology_paths"])
     assert rates == {"inter_node": 200.0, "intra_node": 370.8 * 8}
+
+
+def test_calls_are_compared_where_every_member_has_a_dump(tmp_path: Path) -> None:
+    def calls(*at_ms: float) -> list[dict[str, object]]:
+        return [entry(seq + 1, time_created_ns=int(at * 1e6)) for seq, at in enumerate(at_ms)]
+
+    # Rank 1 is always 2 ms behind (its clock, perhaps), and 5 ms more in the third; the fourth was called by rank 0 only.
+    dumps = {0: dump(0, calls(10, 20, 30, 40), range(2)), 1: dump(1, calls(12, 22, 37), range(2))}
+    rows = run_of(*write_dumps(tmp_path, dumps)).frame("flight_arrivals").filter(pl.col("rank") == 1)
+    assert rows.select("seq", "lag_ns", "excess_ns").rows() == [(1, 2_000_000, 0), (2, 2_000_000, 0), (3, 7_000_000, 5_000_000)]

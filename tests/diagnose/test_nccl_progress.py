@@ -131,3 +131,14 @@ def test_a_rank_behind_in_ras_is_named(tmp_path: Path) -> None:
         )
     )
     assert one(nccl_findings(run_of(path)), "COLLECTIVE_NOT_JOINED").subject.ranks == [2]
+
+
+def test_a_late_call_is_named_without_the_offset_of_a_clock(tmp_path: Path) -> None:
+    lags = {0: (0, 0, 0), 1: (50, 50, 50), 2: (0, 4, 0)}
+    dumps = {
+        rank: dump(rank, [entry(n + 1, time_created_ns=(100 * n + lag) * 1_000_000) for n, lag in enumerate(of)], range(3))
+        for rank, of in lags.items()
+    }
+    found = one(nccl_findings(run_of(*write_dumps(tmp_path, dumps))), "CALL_SKEW")
+    assert (found.subject.ranks, found.severity) == ([2], "info")
+    assert found.title == "Rank 2 called all_reduce 2 of group 0,1,2 4.0 ms late."
