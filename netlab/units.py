@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
@@ -15,6 +16,7 @@ __all__ = [
     "dtype_bytes",
     "format_bytes",
     "format_ms",
+    "format_numbers",
     "format_percent",
     "ms_from_ns",
     "parse_share",
@@ -134,3 +136,18 @@ def format_bytes(size_bytes: int | None) -> str:
     while abs(value) >= 1_000 and len(units) > 1:
         value, units = value / 1_000, units[1:]
     return f"{value:.3g} {units[0]}"
+
+
+def format_numbers(numbers: Iterable[int]) -> str:
+    """Ranks, steps or other numbers as text, runs of them shortened.
+
+    >>> format_numbers([7, 0, 1, 2, 3]), format_numbers([4, 5])
+    ('0-3, 7', '4, 5')
+    """
+    parts: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in parts)

@@ -18,3 +18,8 @@ def test_a_range_that_holds_nothing_or_is_no_range_is_refused(text: str) -> None
 def test_a_list_that_is_no_list_of_ranks_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="--ranks"):
         parse_ranks(text)
+
+
+def test_a_bad_selection_is_named_by_where_it_stands() -> None:
+    with pytest.raises(ConfigError, match=r"environment NETLAB_RUN_STEPS: run\.steps is 'x'"):
+        parse_steps("x", "environment NETLAB_RUN_STEPS: run.steps")

@@ -20,11 +20,12 @@ from netlab.align.options import AlignOptions
 from netlab.align.ranks import Assembly, assemble_ranks
 from netlab.align.split import message_rows, number_in_time, split_instances
 from netlab.align.steps import launch_steps, span_of, step_borders, step_marks
-from netlab.errors import RunError
+from netlab.errors import ConfigError, RunError
 from netlab.issues import Issue
 from netlab.run import RunFacts
 from netlab.schema.timeline import ACTIVITIES, CLOCKS, COLLECTIVES, GROUPS, P2P, RANKS, STEPS
 from netlab.schema.traces import RAW_TABLES, TRACE_FILES
+from netlab.units import format_numbers
 
 __all__ = ["Aligned", "align"]
 
@@ -66,6 +67,8 @@ def align(raw: Mapping[str, pl.DataFrame], options: AlignOptions | None = None) 
     ------
     RunError
         If there is no trace file, or the files cannot be one run (``DUPLICATE_RANK``, ``SEVERAL_RUNS``).
+    ConfigError
+        If the selected ranks or steps are none of those that were recorded.
 
     Examples
     --------
@@ -81,6 +84,8 @@ def align(raw: Mapping[str, pl.DataFrame], options: AlignOptions | None = None) 
     if raw["trace_files"].is_empty():
         raise RunError("No trace file could be read; give profiler traces of at least one rank.")
     assembly = assemble_ranks(raw, options)
+    if options.ranks is not None and not options.ranks & set(assembly.ranks):
+        raise ConfigError(f"--ranks is {format_numbers(options.ranks)}, but the traces are of ranks {format_numbers(assembly.ranks)}.")
     issues = list(assembly.issues)
     gloo = is_gloo_run(raw)
     events = host_activities(raw, assembly.files) if gloo else device_activities(raw, assembly.files, options, issues)
@@ -91,6 +96,8 @@ def align(raw: Mapping[str, pl.DataFrame], options: AlignOptions | None = None) 
     marks = step_marks(raw["annotations"], assembly.files)
     # Within a rank a clock's correction keeps this order, so that a row's number stays the activity's.
     events = in_order(launch_steps(events, marks), ["rank", "start_ns", "end_ns", "stream", "file", "event"]).with_row_index("row")
+    if options.steps is not None and marks.height and not marks["step"].is_between(options.steps.start, options.steps.stop - 1).any():
+        raise ConfigError(f"--steps holds none of the steps {format_numbers(marks['step'].unique().to_list())} of the traces.")
     steps = judge_steps(step_borders(marks, events), events, raw["launches"], assembly.files, options, issues)
     tell_doubts(events, raw, assembly.files, steps, issues, gloo=gloo)
     communication = communication_events(events, metadata, options)

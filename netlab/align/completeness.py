@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import polars as pl
 
 from netlab.align.options import AlignOptions
-from netlab.align.ranks import format_ranks
 from netlab.align.steps import launch_steps
 from netlab.issues import Issue
 from netlab.run import ExcludedStep
+from netlab.units import format_numbers
 
 __all__ = ["judge_steps", "pooled_steps"]
 
@@ -100,8 +100,9 @@ def _tell_lost_events(steps: pl.DataFrame, issues: list[Issue]) -> None:
         .agg(pl.col("step"), pl.col("total").first())
         .iter_rows()
     ):
+        which = format_numbers(numbers)
         text = (
-            f"{len(numbers)} of {total} steps are without device events (steps {format_ranks(numbers)}): the profiler lost them or had not "
+            f"{len(numbers)} of {total} steps are without device events (steps {which}): the profiler lost them or had not "
             f"started. They are kept out of the figures, which cover {total - len(numbers)} of {total} steps."
         )
         issues.append(Issue(code="STEP_WITHOUT_DEVICE_EVENTS", message=text, source=path))
@@ -130,6 +131,6 @@ def _tell_different_steps(steps: pl.DataFrame, issues: list[Issue]) -> None:
     if sets["step"].n_unique() <= 1:
         return
     groups = sets.group_by("step", maintain_order=True).agg(pl.col("rank")).head(4)
-    said = "; ".join(f"rank {format_ranks(ranks)}: steps {format_ranks(numbers)}" for numbers, ranks in groups.iter_rows())
+    said = "; ".join(f"rank {format_numbers(ranks)}: steps {format_numbers(numbers)}" for numbers, ranks in groups.iter_rows())
     text = f"Ranks do not have the same steps ({said}); totals pool the steps that every rank has, if there are any."
     issues.append(Issue(code="RANK_STEPS_DIFFER", message=text))

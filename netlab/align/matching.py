@@ -13,8 +13,8 @@ import polars as pl
 from netlab.align.classify import SEND_RECV, SYNCHRONISING
 from netlab.align.lanes import align_lanes, number_rows
 from netlab.align.messages import match_messages
-from netlab.align.ranks import format_ranks
 from netlab.issues import Issue
+from netlab.units import format_numbers
 
 __all__ = ["match_collectives"]
 
@@ -162,7 +162,7 @@ def _tell_gaps(events: pl.DataFrame, groups: _GroupText, issues: list[Issue]) ->
     found = by_rank.group_by("gid", "name_id", "shown", "more", "missing").agg(pl.col("rank").sort()).join(members, on=["gid", "name_id"])
     for gid, name, shown, more, missing, ranks, count in found.sort("gid", "name_id", "shown").iter_rows():
         everyone = count == len(ranks) > 1
-        who = "No rank has" if everyone else f"Rank {ranks[0]} lacks" if len(ranks) == 1 else f"Ranks {format_ranks(ranks)} lack"
+        who = "No rank has" if everyone else f"Rank {ranks[0]} lacks" if len(ranks) == 1 else f"Ranks {format_numbers(ranks)} lack"
         text = (
             f"{who} {missing} operation(s) of {groups.of(gid, name)}: Seq {shown}{', ...' if more else ''}. They were lost or "
             "ran unprofiled; matching by number is not affected."
@@ -212,7 +212,7 @@ def _aligned(events: pl.DataFrame, lane: list[str], groups: _GroupText, issues: 
     for gid, name, rank, count, ops in losses:
         together.setdefault((gid, name, count, ops), []).append(rank)
     for (gid, name, count, ops), ranks in sorted(together.items()):
-        who = f"Rank {ranks[0]} lacks" if len(ranks) == 1 else f"Ranks {format_ranks(ranks)} lack"
+        who = f"Rank {ranks[0]} lacks" if len(ranks) == 1 else f"Ranks {format_numbers(ranks)} lack"
         text = (
             f"{who} {count} operation(s) ({ops}) that other ranks of {groups.of(gid, name)} ran; the rest was "
             "matched by sequence "

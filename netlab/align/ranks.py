@@ -14,8 +14,9 @@ import polars as pl
 from netlab.align.options import AlignOptions
 from netlab.errors import RunError
 from netlab.issues import Issue
+from netlab.units import format_numbers
 
-__all__ = ["Assembly", "assemble_ranks", "format_ranks"]
+__all__ = ["Assembly", "assemble_ranks"]
 
 _RANK_IN_NAME = re.compile(r"rank[-_ ]?(\d+)", re.IGNORECASE)
 
@@ -43,21 +44,6 @@ class _Extent:
         return self.start_ns <= other.end_ns and other.start_ns <= self.end_ns
 
 
-def format_ranks(ranks: Sequence[int]) -> str:
-    """Ranks as short text.
-
-    >>> format_ranks([0, 1, 2, 5])
-    '0-2, 5'
-    """
-    parts: list[list[int]] = []
-    for rank in sorted(ranks):
-        if parts and rank == parts[-1][-1] + 1:
-            parts[-1][1:] = [rank]
-        else:
-            parts.append([rank])
-    return ", ".join("-".join(str(rank) for rank in part) for part in parts)
-
-
 def assemble_ranks(raw: Mapping[str, pl.DataFrame], options: AlignOptions) -> Assembly:
     """Give every trace file its rank and window.
 
@@ -82,9 +68,8 @@ def assemble_ranks(raw: Mapping[str, pl.DataFrame], options: AlignOptions) -> As
     ranks = sorted(files_of)
     missing = sorted(set(range(world_size)) - set(ranks)) if world_size else []
     if missing:
-        text = (
-            f"{len(missing)} of {world_size} ranks have no trace: {format_ranks(missing)}. Record all ranks to tell waiting from transfer."
-        )
+        which = format_numbers(missing)
+        text = f"{len(missing)} of {world_size} ranks have no trace: {which}. Record all ranks to tell waiting from transfer."
         issues.append(Issue(code="MISSING_RANK", message=text))
     files = pl.DataFrame(
         {

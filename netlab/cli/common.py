@@ -52,10 +52,10 @@ def settings_of(paths: list[Path], config: Path | None, threshold: str | None, s
         parse_share(threshold, "--threshold")
         flags["limits.network_share"] = float(threshold)
     settings = load_settings(input_folders(paths), config, os.environ, flags)
-    if settings.config.run.steps is not None:
-        parse_steps(settings.config.run.steps)
-    if settings.config.run.ranks is not None:
-        parse_ranks(settings.config.run.ranks)
+    for key, parse in (("steps", parse_steps), ("ranks", parse_ranks)):
+        text, origin = getattr(settings.config.run, key), settings.origins[f"run.{key}"]
+        if text is not None:
+            parse(text, f"--{key}" if origin == "flag" else f"{origin}: run.{key}")
     for warning in settings.warnings:
         say(f"netlab: {warning}")
     return settings

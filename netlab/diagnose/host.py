@@ -8,7 +8,7 @@ from netlab.diagnose.limits import HOST_COPY_SHARE, IDLE_SHARE, OWN_DESIGN
 from netlab.diagnose.shares import percent
 from netlab.diagnose.timeline import Timeline, name_ranks
 from netlab.findings import Finding, Subject
-from netlab.units import NS_PER_MS
+from netlab.units import NS_PER_MS, format_numbers
 
 __all__ = ["host_bound", "host_copies", "unqueued_share"]
 

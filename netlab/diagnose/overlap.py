@@ -8,7 +8,7 @@ from netlab.diagnose.limits import OPEN_TRANSFER_SHARE, OVERLAP_LOW, OWN_DESIGN
 from netlab.diagnose.shares import percent
 from netlab.diagnose.timeline import Timeline, layer_cause, pooled_exposed
 from netlab.findings import Finding, Subject
-from netlab.units import NS_PER_MS, format_ms, format_percent
+from netlab.units import NS_PER_MS, format_ms, format_numbers, format_percent
 
 __all__ = ["change_point", "no_overlap"]
 

@@ -9,7 +9,7 @@ import polars as pl
 from netlab.diagnose.limits import OWN_DESIGN
 from netlab.diagnose.timeline import Timeline, cost_ms, layer_cause, name_group, name_ranks
 from netlab.findings import Finding, Subject
-from netlab.units import format_ms, format_percent, share_above
+from netlab.units import format_ms, format_numbers, format_percent, share_above
 
 __all__ = [
     "blamed_ranks",

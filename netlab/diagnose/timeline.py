@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from netlab.units import NS_PER_MS
+from netlab.units import NS_PER_MS, format_numbers
 
 __all__ = ["Timeline", "cost_ms", "layer_cause", "name_group", "name_ranks", "pooled_exposed", "pooled_waits", "shares"]
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from netlab.align.ranks import format_ranks
-from netlab.errors import RunError
+from netlab.errors import ConfigError, RunError
 from tests.align.support import Trace, align_traces, codes
 
 
@@ -103,7 +102,7 @@ def test_missing_ranks_are_named(tmp_path: Path) -> None:
     result = align_traces(tmp_path, _trace(0, 4), _trace(3, 4))
     assert result.facts.missing_ranks == [1, 2]
     message = next(issue.message for issue in result.issues if issue.code == "MISSING_RANK")
-    assert "1-2" in message
+    assert "1, 2" in message
 
 
 def test_hosts_come_from_content_then_ranks_csv_then_gpus_per_node(tmp_path: Path) -> None:
@@ -140,13 +139,15 @@ def test_no_trace_at_all_is_an_error() -> None:
         align({})
 
 
-def test_format_ranks() -> None:
-    assert format_ranks([]) == ""
-    assert format_ranks([3, 1, 2, 7]) == "1-3, 7"
-
-
 def test_ranks_that_were_not_selected_leave_a_capture_without_steps(tmp_path: Path) -> None:
     traces = [Trace(rank).compute(0, 5).collective(5 + rank, 9, 1) for rank in range(2)]
     result = align_traces(tmp_path, *traces, ranks=frozenset({1}))
     assert result.frames["activities"]["rank"].unique().to_list() == [1]
     assert result.frames["collectives"]["wait_ns"].to_list() == [1_000_000, 0]
+
+
+def test_selected_ranks_or_steps_that_were_not_recorded_are_a_wrong_use(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"--ranks is 7, 8, but the traces are of ranks 0, 1\."):
+        align_traces(tmp_path, _trace(0, 2), _trace(1, 2), ranks=frozenset({7, 8}))
+    with pytest.raises(ConfigError, match=r"--steps holds none of the steps 3 of the traces"):
+        align_traces(tmp_path, _trace(0, 1), steps=range(8, 9))
