@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         traffic_title,
     )
     from netlab.figures.explorer import rank_step_explorer
+    from netlab.figures.fabric import fabric_frame, fabric_picture
     from netlab.figures.frames import rows_frame
     from netlab.figures.gantt import gantt_frame, worst_step, worst_step_gantt
     from netlab.figures.links import link_use, link_use_frame, link_use_over_time, link_use_over_time_frame
@@ -61,6 +62,8 @@ _HOMES = {
     "enable": "renderer",
     "error_timeline": "nccl",
     "error_timeline_frame": "nccl",
+    "fabric_frame": "fabric",
+    "fabric_picture": "fabric",
     "gantt_frame": "gantt",
     "heat_strip": "strip",
     "link_use": "links",
@@ -108,6 +111,8 @@ __all__ = [
     "enable",
     "error_timeline",
     "error_timeline_frame",
+    "fabric_frame",
+    "fabric_picture",
     "gantt_frame",
     "heat_strip",
     "link_use",

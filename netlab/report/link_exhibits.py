@@ -12,6 +12,8 @@ __all__ = ["LINK_EXHIBITS"]
 
 _RECORD_COUNTERS = "Put counters.csv (timestamp,device,port,counter,value) and ports.csv (device,port,speed_gbps,role) beside the traces."
 
+_RECORD_CABLES = "Put links.csv (a_device,a_port,b_device,b_port) beside the traces, or the output of lldpcli or ibnetdiscover."
+
 
 def _coverage(study: Study) -> Exhibit | Missing:
     coverage = study.run.frame("counter_coverage")
@@ -33,6 +35,22 @@ def _coverage(study: Study) -> Exhibit | Missing:
     idle = {"clock": "not compared", "gaps": "–", "doubts": "none"}
     shown = {name: text for name, text in labels.items() if name not in idle or (frame[name] != idle[name]).any()}
     return Exhibit(None, frame, shown, "tables/counter_coverage.parquet", f"Counters: {figures.coverage_title(coverage)}")
+
+
+def _fabric(study: Study) -> Exhibit | Missing:
+    frame = figures.fabric_frame(study.run.frame("ports"), study.run.frame("links"))
+    if not frame.height:
+        return Missing("No picture of the fabric", "Which host hangs on which switch is not known.", _RECORD_CABLES)
+    labels = {
+        "lower": "from",
+        "upper": "to",
+        "cables": "cables",
+        "use": "highest mean",
+        "peak": "highest peak",
+        "state": "against it",
+        "words": "what",
+    }
+    return Exhibit(figures.fabric_picture(frame), frame, labels, "tables/ports.parquet")
 
 
 def _links(study: Study) -> Exhibit | Missing:
@@ -139,6 +157,7 @@ def _host_traffic(study: Study) -> Exhibit | Missing:
 #: In the order of the report.
 LINK_EXHIBITS = {
     "counter-coverage": _coverage,
+    "fabric": _fabric,
     "links": _links,
     "links-over-time": _links_over_time,
     "traffic-course": _course,
