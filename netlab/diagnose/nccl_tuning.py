@@ -118,7 +118,8 @@ def collnet_off(evidence: Evidence) -> Iterator[Finding]:
     off = evidence.of_code("no_collnet")
     used = bool(evidence.of_code("collnet"))
     spread = {c["host"] for c in evidence.communicators if (c["nodes"] or 0) > 1}
-    if not wanted or used or not (off or spread):
+    # Without any connection in the log nothing is known of them.
+    if not wanted or used or not (off or (spread and evidence.connections)):
         return
     hosts = {e["host"] for e in (off or wanted) if e["host"]}
     yield finding(

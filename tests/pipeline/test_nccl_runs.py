@@ -208,3 +208,21 @@ def test_what_nccl_predicts_is_the_roofline_of_its_communicator(tmp_path: Path) 
     run, _, _ = checked(tmp_path)
     assert run.frame("tuning_predictions").height == 6
     assert run.frame("group_links")["predicted_gb_per_s"].to_list() == pytest.approx([48 * 2 * 7 / 8])
+
+
+def test_credentials_reach_no_table_and_no_verdict(tmp_path: Path) -> None:
+    key, word, token = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "hunter2secret", "hf_abcdefghijklmnopqrstuvwxyz0123"
+    said = [
+        f"AWS_SECRET_ACCESS_KEY set by environment to {key}",
+        f"NCCL_PROXY_URL set by environment to http://bob:{word}@proxy:3128",
+        f"HF_TOKEN set by environment to {token}",
+        "NCCL_IB_PKEY set by environment to 7.",
+    ]
+    warning = f"nodea:4001:4051 [0] misc.cc:5 NCCL WARN Failed to reach https://bob:{word}@proxy with token={key}"
+    torn = f"nodea:4001:4051 [0] NCCL INFO Channel secret={key}"
+    write(tmp_path, [*healthy({"nodea": said}), f"export AWS_SECRET_ACCESS_KEY={key}", "", warning, torn])
+    run, verdict, _ = checked(tmp_path)
+    told = verdict.json() if isinstance(verdict.json(), str) else verdict.json().decode()
+    told += "".join(run.frame(name).write_json() for name in run.tables)
+    assert [secret for secret in (key, word, token) if secret in told] == []
+    assert run.frame("nccl_events").filter(key="NCCL_IB_PKEY")["value"].to_list() == ["7"] * 4
