@@ -90,6 +90,9 @@ report.exhibit(study, "nccl-errors")
 report.exhibit(study, "counter-coverage")
 
 # %%
+report.exhibit(study, "fabric")
+
+# %%
 report.exhibit(study, "links")
 
 # %%
