@@ -119,11 +119,12 @@ def fabric_of(ports: pl.DataFrame) -> Fabric:
 def guid_key(text: str) -> str | None:
     """One spelling of a GUID or LID, or None if it is neither: digits without 0x and leading zeros.
 
-    >>> guid_key("0x0c42a10300dcf8e2") == guid_key("c42a10300dcf8e2"), guid_key("lid 1719"), guid_key("leaf01")
+    >>> guid_key("0x0c42a10300dcf8e2") == guid_key("c42a10300dcf8e2"), guid_key("lid 1719"), guid_key("h-1")
     (True, 'lid 1719', None)
     """
     plain = text.strip().lower()
     if re.fullmatch(r"lid \d+", plain):
         return plain
-    match = re.fullmatch(r"(?:0x|[shr]-)([0-9a-f]{1,16})|([0-9a-f]{14,16})", plain)
+    # A host may be called h-1: without 0x only the full length is a GUID.
+    match = re.fullmatch(r"0x([0-9a-f]{1,16})|(?:[shr]-)?([0-9a-f]{14,16})", plain)
     return None if match is None else f"guid {(match[1] or match[2]).lstrip('0') or '0'}"

@@ -150,9 +150,7 @@ def period_of(values: Floats) -> tuple[float, float] | None:
 def _anomalies(t0: NDArray[np.int64], rate: Floats, mean: float, period: float | None) -> dict[str, object]:
     """Intervals far from the median of those around them; the rise and fall of a period is no anomaly."""
     width = min(len(rate) // 2 * 2 - 1, max(_AROUND, 2 * round(period or 0) + 1))
-    half = width // 2
-    windows = np.lib.stride_tricks.sliding_window_view(np.pad(rate, half, mode="reflect"), width)
-    usual = np.median(windows, axis=1)
+    usual = pl.Series(rate).rolling_median(width, center=True, min_samples=width // 2 + 1).to_numpy()
     residual = rate - usual
     spread = 1.4826 * float(np.median(np.abs(residual - np.median(residual))))
     # A link that hardly varies has no scale of its own; a hundredth of its mean is one. Traffic that comes and goes has a wide one.
