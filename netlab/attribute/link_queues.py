@@ -90,7 +90,7 @@ def _growth(intervals: pl.DataFrame, window: tuple[int, int] | None) -> pl.DataF
 
 
 def _watermarks(queued: pl.DataFrame, window: tuple[int, int] | None) -> pl.DataFrame:
-    """The highest watermark of each queue, and whether it moved. A snapshot without time counts whatever the window."""
+    """The highest watermark that each queue reached between samples; where it stands still, how high. A snapshot counts at any time."""
     levels = queued.filter((pl.col("metric") == "queue_bytes_watermark") & pl.col("value").is_not_null())
     if window is not None:
         # The level before the window is what a rise is told from.
@@ -99,7 +99,19 @@ def _watermarks(queued: pl.DataFrame, window: tuple[int, int] | None) -> pl.Data
         levels = levels.filter(
             pl.col("ts_ns").is_null() | ((pl.col("ts_ns") >= pl.col("last_ns").fill_null(0)) & (pl.col("ts_ns") <= window[1]))
         )
-    grouped = levels.group_by(_KEYS).agg(
-        pl.col("value").max().alias("watermark_bytes"), (pl.col("value").n_unique() > 1).alias("watermark_moved")
+    # A level that differs from the one before was reached in between: it rose, or was cleared and filled again.
+    earlier = pl.col("value").shift(1).over(_KEYS)
+    new = (earlier.is_not_null() & (pl.col("value") != earlier)).alias("new")
+    grouped = (
+        levels.sort("ts_ns", nulls_last=False)
+        .with_columns(new)
+        .group_by(_KEYS)
+        .agg(
+            pl.when(pl.col("new").any())
+            .then(pl.col("value").filter("new").max())
+            .otherwise(pl.col("value").max())
+            .alias("watermark_bytes"),
+            pl.col("new").any().alias("watermark_moved"),
+        )
     )
     return grouped.with_columns(pl.col(_KEYS).cast(pl.String))

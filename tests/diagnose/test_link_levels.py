@@ -165,6 +165,9 @@ _SPEED = "device,port,speed_gbps\nleaf1,e0,400\n"
         ((0, 5_000_100), "info"),
         ((0, 10_000_100), "warning"),
         ((10_000_100, 10_000_100), "info"),
+        # Cleared in between: what stood before the first sample was reached before it.
+        ((10_000_100, 3_000_000), None),
+        ((0, 10_000_100, 0), "warning"),
         ((10_000_100,), "info"),
     ],
 )
