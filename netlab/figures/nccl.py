@@ -45,6 +45,14 @@ def nic_use_frame(connections: pl.DataFrame, events: pl.DataFrame) -> pl.DataFra
     )
     # A host without any connection over RDMA uses sockets: its idle NICs are told by a finding.
     listed = listed_nics(events).join(used.select("host").unique(), on="host", how="semi")
+    # A merged NIC and its parts are one piece of hardware: if one of them carries connections, the other is not idle.
+    named = set(used.select("host", "nic").iter_rows())
+    busy = {(host, part) for host, nic in named for part in nic.split("+")}
+    kept = [
+        (host, nic) in named or not any((host, part) in busy for part in nic.split("+"))
+        for host, nic in listed.select("host", "nic").iter_rows()
+    ]
+    listed = listed.filter(pl.Series(kept, dtype=pl.Boolean))
     frame = used.join(listed, on=["host", "nic"], how="full", coalesce=True).with_columns(
         pl.col("sends", "receives", "either").fill_null(0).cast(pl.Int64), pl.coalesce("network", "link").alias("network")
     )
@@ -68,11 +76,13 @@ def nic_use(frame: pl.DataFrame) -> Any:
     long = long.filter(pl.col("value") > 0)
     y = alt.Y("name:N", title=None, sort=names, scale=alt.Scale(domain=names), axis=alt.Axis(labelColor=INK, labelLimit=230))
     present = [side for side in _SIDE_COLOURS if side in set(long["side"])]
+    most = int(shown["total"].max() or 0)  # type: ignore[arg-type]
+    axis = alt.Axis(format="d", values=list(range(most + 1))) if most <= 10 else alt.Axis(format="d")
     bars = (
         alt.Chart(alt.InlineData(values=records(long)))
         .mark_bar(height={"band": 0.62})
         .encode(
-            x=alt.X("value:Q", title="connections to other hosts", axis=alt.Axis(tickMinStep=1, format="d")),
+            x=alt.X("value:Q", title="connections to other hosts", axis=axis),
             y=y,
             color=alt.Color("side:N", title=None, scale=alt.Scale(domain=present, range=[_SIDE_COLOURS[side] for side in present])),
             order=alt.Order("side:N", sort="descending"),
@@ -107,7 +117,7 @@ def _nic_title(frame: pl.DataFrame) -> str:
         used = of.filter(pl.col("total") > 0).height
         more = idle["host"].n_unique() - 1
         return f"{idle['host'][0]} uses {used} of its {plural(of.height, 'NIC')}" + (
-            f", and so do {plural(more, 'other host')}" if more else ""
+            f", and so {'does' if more == 1 else 'do'} {plural(more, 'other host')}" if more else ""
         )
     row = frame.row(0, named=True)
     if row["uneven"] == 0:

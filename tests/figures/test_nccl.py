@@ -77,3 +77,10 @@ def test_errors_are_placed_by_time_where_it_is_printed(tmp_path: Path) -> None:
     assert spec["title"]["text"] == "2 warnings and errors; the first comes from nodea rank 0 (cuda failure)"
     bare = error_timeline(frame.with_columns(at_s=pl.lit(None, dtype=pl.Float64))).to_dict()
     assert bare["encoding"]["x"]["field"] == "line"
+
+
+def test_a_merged_nic_is_not_idle_where_its_parts_carry(tmp_path: Path) -> None:
+    lines = [*healthy(), record("nodea", 0, "NET/IB : Made virtual device [4] name=mlx5_0+mlx5_1 speed=800000 ndevs=2")]
+    tables, _ = read_log(tmp_path, lines)
+    frame = nic_use_frame(tables["connections"], tables["nccl_events"])
+    assert frame.filter(pl.col("host") == "nodea")["nic"].to_list() == ["mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3"]
