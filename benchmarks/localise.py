@@ -125,7 +125,9 @@ def main() -> None:
     if options.markdown is not None:
         head = "# Localisation: false accusations and power\n\n"
         head += f"Made by `python benchmarks/localise.py --runs {options.runs}`; see there for what is simulated.\n\n"
-        options.markdown.write_text(head + text)
+        # What follows the simulations comes from benchmarks/localise_runs.py and stays.
+        rest = options.markdown.read_text().partition("\n## ") if options.markdown.exists() else ("", "", "")
+        options.markdown.write_text(head + text + rest[1] + rest[2])
 
 
 if __name__ == "__main__":

@@ -139,7 +139,8 @@ def link_use(frame: pl.DataFrame, mean_limits: tuple[float, float] = (0.60, 0.80
     ).properties(width=WIDTH - 290, height=alt.Step(20))
     coarse = shown["resolution"].drop_nulls().mode().to_list() if shown.height else []
     polled = coarse[0] if coarse else "resolution not known"
-    subtitle = [f"Bar: mean, upright line: peak ({polled}; shorter bursts cannot be seen). Grey: band for means."]
+    of = "of the traced steps" if "window" in shown.columns and set(shown["window"].to_list()) == {"run"} else "of all samples"
+    subtitle = [f"Bar: mean {of}, upright line: peak ({polled}; shorter bursts cannot be seen). Grey: band for means."]
     if frame.height > shown.height:
         subtitle.append(f"{shown.height} of {frame.height:,} links: the worst, then the most used.")
     return titled(chart, "links", _title(frame), subtitle, f"Bars of {plural(shown.height, 'link')}.")
@@ -245,6 +246,6 @@ def link_use_over_time(frame: pl.DataFrame) -> Any:
     )
     peaks = frame.group_by("link").agg(pl.col("utilization").max().alias("peak"), pl.col("utilization").mean().alias("mean"))
     row = peaks.sort("peak", "link", descending=[True, False]).row(0, named=True)
-    title = f"{row['link']} reaches {format_percent(row['peak'], 0)}, {format_percent(row['mean'], 0)} in the mean"
+    title = f"{row['link']} reaches {format_percent(row['peak'], 0)}, {format_percent(row['mean'], 0)} in the mean of all samples"
     subtitle = "The highest use in each moment, the busiest link on top. White: no sample, or a gap."
     return titled(chart, "links-over-time", title, subtitle, f"Heat map of {plural(len(order), 'link')}.")
