@@ -212,6 +212,11 @@ def report(rows: list[Row], seeds: int) -> str:
         "never predicted.",
         "",
     ]
+    live = ROOT / "docs/whatif_live.md"
+    if live.exists():
+        _, _, told = live.read_text().partition("DDP over Gloo in network namespaces")
+        lines += ["## Live", "", "`python -m benchmarks.whatif_live --write` records the experiment anew and predicts it:", ""]
+        lines += [f"DDP over Gloo in network namespaces{told}"]
     return "\n".join(lines)
 
 

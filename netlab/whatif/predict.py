@@ -18,6 +18,7 @@ from netlab.whatif.answers import Answer, Baseline, WhatIf
 from netlab.whatif.bounds import busiest_ns
 from netlab.whatif.build import Model, build_model
 from netlab.whatif.changes import apply
+from netlab.whatif.changes.placement import order_matters
 from netlab.whatif.changes.targets import missing_ranks
 from netlab.whatif.codec_costs import CodecCosts
 from netlab.whatif.contention import contention
@@ -25,7 +26,7 @@ from netlab.whatif.costs import transfers
 from netlab.whatif.draft import Draft, Refusal, Setting
 from netlab.whatif.engine import Engine, Result
 from netlab.whatif.jobs import answer_operations
-from netlab.whatif.scenarios import Scenario, default_scenarios
+from netlab.whatif.scenarios import Scenario, Topology, default_scenarios
 from netlab.whatif.timeline import simulated_tables
 from netlab.whatif.uncertainty import MIN_STEPS, block_bootstrap, half_width, model_error
 
@@ -96,6 +97,8 @@ def what_if(
         codecs=codecs,
         **rates,
     )
+    if scenarios is None and order_matters(setting):
+        asked += (Scenario(name="ranks of a leaf next to each other", changes=(Topology(rank_order="best"),)),)
     study = _Study(setting, threshold, price_per_gpu_hour)
     if not len(study.pooled):
         return _nothing(run, asked, threshold, "No step of the run is complete, so there is no step to replay.")

@@ -100,3 +100,10 @@ def test_lanes_are_the_gpus_on_the_host_that_has_fewest() -> None:
     hosts = Hosts.__new__(Hosts)
     hosts.host_of = {0: 0, 1: 0, 2: 1, 3: 1, 4: 1}
     assert (hosts.lanes([0, 1, 2, 3, 4]), hosts.lanes([0, 2]), hosts.count([0, 1]), hosts.count([0, 9])) == (2, 1, 1, None)
+
+
+def test_a_better_order_is_proposed_unasked_only_where_cables_show_one() -> None:
+    scattered = cabled(one_collective(["a", "b", "c", "d"]), {"a": "leaf0", "c": "leaf0", "b": "leaf1", "d": "leaf1"})
+    together = cabled(one_collective(["a", "b", "c", "d"]), {"a": "leaf0", "b": "leaf0", "c": "leaf1", "d": "leaf1"})
+    name = "ranks of a leaf next to each other"
+    assert [name in [answer.name for answer in what_if(run).scenarios] for run in (scattered, together)] == [True, False]

@@ -14,7 +14,7 @@ from netlab.whatif.layouts import VALIANT, Layout, all_to_all_demand, ring_deman
 from netlab.whatif.load_balance import slowest_flow
 from netlab.whatif.scenarios import Topology
 
-__all__ = ["change_placement"]
+__all__ = ["change_placement", "order_matters"]
 
 _KEYS = ("oversubscription", "layout", "load_balancing", "rank_order")
 
@@ -58,6 +58,22 @@ def change_placement(draft: Draft, setting: Setting, hosts: Hosts, change: Topol
     draft.byte_range = (draft.byte_range[0] * low, draft.byte_range[1] * high)
     draft.lower("datasheet")
     _say(draft, change, leaves is not None, spread=high > low)
+
+
+def order_matters(setting: Setting) -> bool:
+    """Whether another order of ranks is known to shorten transfers: leaves are known, and rings cross them more often than they must."""
+    draft = Draft.of(setting)
+    hosts = Hosts(draft, setting)
+    cabled = _cabled(setting)
+    if cabled is None or not hosts.names or not set(hosts.names.values()) <= set(cabled):
+        return False
+    leaf_of = {rank: cabled[hosts.names[host]] for rank, host in hosts.host_of.items()}
+    for place in np.flatnonzero(hosts.inter).tolist():
+        members = [rank for rank in hosts.members[place] if rank in leaf_of]
+        leaves = len({leaf_of[rank] for rank in members})
+        if leaves > 1 and len(ring_edges(sorted(members), leaf_of)) > leaves:
+            return True
+    return False
 
 
 def _factor(
