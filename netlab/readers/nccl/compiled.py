@@ -33,9 +33,12 @@ _LITERALS = np.frombuffer("".join(_TEXTS).encode(), dtype=np.uint8)
 _BORDERS = np.cumsum([0, *(len(text) for text in _TEXTS)])
 
 
-def text_number(text: str) -> int:
-    """The number of a fixed text, for `literal`."""
-    return _TEXTS.index(text)
+def text_number(text: str) -> np.int64:
+    """The number of a fixed text, for `literal`.
+
+    No plain ``int``: numba would compile `literal` anew for each of them.
+    """
+    return np.int64(_TEXTS.index(text))
 
 
 @jit

@@ -1,4 +1,4 @@
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,assignment"
 """One pass over the bytes of a large log: what each line is, and the messages that make up such a log as numbers.
 
 A record that is none of those carries hashes of its process and its message, so that equal messages are looked at once. Everything unusual
@@ -41,10 +41,12 @@ __all__ = ["BARRIER", "CALL", "EDGES", "FOREIGN", "INIT", "LAYOUT", "NOTED", "PA
 BLANK, FOREIGN, PARTIAL, UNUSUAL, PLAIN, CALL, BARRIER, VIA, INIT, LAYOUT, EDGES, NOTED = range(12)
 
 Int64s = NDArray[np.int64]
+#: A plain 0 is a type of its own to numba, for which it would compile everything that is called once more.
+_ZERO = np.int64(0)
 
 #: Digest of `compiled` and `compiled_messages`: numba makes compiled code anew only where the file that uses it changes, so this one has to
 #: change with them. A test says the new value.
-PARTS_DIGEST = "7b3ef2b57df5f44f"
+PARTS_DIGEST = "37a4309c1ed369df"
 
 
 class Scan(NamedTuple):
@@ -70,10 +72,10 @@ class Scan(NamedTuple):
 
 @jit
 def _scan(buffer, start, end, kind, process, message, prefix, parts, calls, vias, inits, layouts, edges):
-    size, line, at = len(buffer), 0, 0
-    called, connected, begun, laid, drawn = 0, 0, 0, 0, 0
+    size, line, at = len(buffer), _ZERO, _ZERO
+    called, connected, begun, laid, drawn = _ZERO, _ZERO, _ZERO, _ZERO, _ZERO
     while at < size:
-        special, torn, blank, marks, any_marks, mark = False, False, True, 0, 0, 0
+        special, torn, blank, marks, any_marks, mark = False, False, True, 0, 0, _ZERO
         i = at
         while i < size:
             byte = buffer[i]
