@@ -112,6 +112,8 @@ class RecordSplitter:
 
     def remember(self, host: str, pid: int) -> None:
         """Know a host and one of its processes."""
+        if host.isdigit():  # the end of a name whose beginning was cut off
+            return
         self._hosts.add(host)
         self._host_of_pid.setdefault(pid, host)
 
