@@ -28,6 +28,10 @@ _MIN_SAMPLES = 8
 #: Messages up to this size are all latency (64 KiB take 1.3 us at 400 Gbit/s), if there are this many of them.
 _SMALL_BYTES = 64 * 1024
 _MIN_SMALL = 5
+#: Error of a median over that of a mean.
+_MEDIAN_ERROR = 1.2533
+#: One round of a ring between hosts: NCCL's Simple protocol (src/graph/tuning.cc, v2.30), and TCP with a thread to wake.
+_DEVICE_ROUND_NS, _CPU_ROUND_NS = 14_000.0, 1_000_000.0
 #: Pairs beyond this many instances add nothing to a median slope.
 _MAX_SAMPLES = 400
 
@@ -40,8 +44,8 @@ class Fit:
     ns_per_byte: float
     source: str
     samples: int
-    #: Relative residuals of the samples, for intervals.
-    residuals: tuple[float, ...] = ()
+    #: Least and most latency that fits the run, 95 %.
+    latency_range_ns: tuple[float, float]
 
 
 def theil_sen(size: Floats, time: Floats) -> tuple[float, float]:
@@ -138,7 +142,7 @@ def transfers(run: Run, model: Model) -> Transfers:
     split = np.where(frame["split"].is_null().to_numpy(), "unknown", frame["split"].fill_null("unknown").to_numpy()).astype(object)
     # A member alone in its instance, in a group of several, has not been split, whatever its row says.
     split[(split == "measured") & ~waits & (frame["size"].to_numpy() > 1) & (frame["instance"].is_null().to_numpy())] = "unknown"
-    fits = _fits(frame.with_columns(pl.Series("quality", split.astype(str))), run.frame("tuning_predictions"))
+    fits = _fits(frame.with_columns(pl.Series("quality", split.astype(str))), run.frame("tuning_predictions"), cpu=model.cpu)
     latency = np.zeros(len(rows))
     size = frame["bytes"].fill_null(0).to_numpy().astype(float)
     for key, indices in (
@@ -181,39 +185,62 @@ def _key(values: dict[str, str | None]) -> tuple[str, str, str]:
     return (values["group"] or "", values["op"] or "unknown", values["dtype"] or "")
 
 
-def _fits(frame: pl.DataFrame, table: pl.DataFrame) -> dict[tuple[str, str, str], Fit]:
+def _fits(frame: pl.DataFrame, table: pl.DataFrame, *, cpu: bool) -> dict[tuple[str, str, str], Fit]:
     usable = frame.filter((pl.col("quality") == "measured") & (pl.col("bytes") > 0) & (pl.col("total") > 0))
     samples = usable.group_by("group", "op", "dtype", "instance", maintain_order=True).agg(
-        pl.col("total").max(), pl.col("bytes").max(), pl.col("layer").first()
+        pl.col("total").max(), pl.col("bytes").max(), pl.col("layer").first(), pl.col("size").first()
     )
     small = _small_message_latency(samples)
     found: dict[tuple[str, str, str], Fit] = {}
-    for key, sizes, times, layer in (
+    for key, sizes, times, layer, members in (
         samples.group_by("group", "op", "dtype", maintain_order=True)
-        .agg("bytes", "total", pl.col("layer").first())
-        .select(pl.struct("group", "op", "dtype").alias("key"), "bytes", "total", "layer")
+        .agg("bytes", "total", pl.col("layer").first(), pl.col("size").first())
+        .select(pl.struct("group", "op", "dtype").alias("key"), "bytes", "total", "layer", "size")
         .iter_rows()
     ):
         size, time = np.array(sizes, float), np.array(times, float)
         name = _key(key)
-        latency, slope, source = 0.0, float(np.median(time / size)), "none"
+        # Without a sign of its own, latency may be that of a ring's rounds.
+        rounds = (2 if name[1] == "all_reduce" else 1) * max(int(members) - 1, 1)
+        most = min(rounds * (_CPU_ROUND_NS if cpu else _DEVICE_ROUND_NS), float(time.min()) / 2)
+        latency, slope, source, span = 0.0, float(np.median(time / size)), "none", (0.0, most)
         if len(size) >= _MIN_SAMPLES and size.max() >= _MIN_SPAN * size.min():
             a, b = theil_sen(size, time)
             if a >= 0 and b > 0:
-                latency, slope, source = a, b, "fit"
-        for prior, origin in ((small.get((name[1], layer)), "small messages"), (_prior(table, name[1], float(np.median(size))), "table")):
+                latency, slope, source, span = a, b, "fit", _intercept_range(size, time, a, b)
+        own, own_range = small.get((name[1], layer), (None, (0.0, 0.0)))
+        printed = _prior(table, name[1], float(np.median(size)))
+        known = ((own, own_range, "small messages"), (printed, ((printed or 0.0) / 2, (printed or 0.0) * 2), "table"))
+        for prior, prior_range, origin in known:
             large = size > _SMALL_BYTES
             if source == "none" and prior is not None and large.any() and prior < time[large].min():
                 latency, slope, source = prior, float(np.median((time[large] - prior) / size[large])), origin
-        expected = latency + slope * size
-        found[name] = Fit(latency, slope, source, len(size), tuple((time / expected - 1).tolist()))
+                span = (prior_range[0], min(prior_range[1], float(time[large].min())))
+        found[name] = Fit(latency, slope, source, len(size), span)
     return found
 
 
-def _small_message_latency(samples: pl.DataFrame) -> dict[tuple[str, str | None], float]:
-    """Median transfer of messages too small for their bytes to matter, by operation and layer: the latency as this run has it."""
-    few = samples.filter(pl.col("bytes") <= _SMALL_BYTES).group_by("op", "layer").agg(pl.col("total").median(), pl.len().alias("n"))
-    return {(op, layer): total for op, layer, total, n in few.iter_rows() if n >= _MIN_SMALL}
+def _intercept_range(size: Floats, time: Floats, latency: float, slope: float) -> tuple[float, float]:
+    """95 % of the intercept of a robust line: the usual formula with the spread from the median absolute residual."""
+    left = time - latency - slope * size
+    spread = 1.4826 * float(np.median(np.abs(left - np.median(left))))
+    apart = float(((size - size.mean()) ** 2).sum())
+    error = _MEDIAN_ERROR * spread * float(np.sqrt(1 / len(size) + size.mean() ** 2 / apart))
+    return max(0.0, latency - 1.96 * error), min(latency + 1.96 * error, max(latency, float(time.min())))
+
+
+def _small_message_latency(samples: pl.DataFrame) -> dict[tuple[str, str | None], tuple[float, tuple[float, float]]]:
+    """Median transfer of messages too small for their bytes to matter, with its range, by operation and layer."""
+    total = pl.col("total")
+    few = samples.filter(pl.col("bytes") <= _SMALL_BYTES).group_by("op", "layer")
+    found = {}
+    for op, layer, middle, quarter, three, n in few.agg(
+        total.median().alias("middle"), total.quantile(0.25).alias("quarter"), total.quantile(0.75).alias("three"), pl.len().alias("n")
+    ).iter_rows():
+        error = 1.96 * _MEDIAN_ERROR * (three - quarter) / 1.349 / n**0.5
+        if n >= _MIN_SMALL:
+            found[op, layer] = (middle, (max(0.0, middle - error), middle + error))
+    return found
 
 
 def _prior(table: pl.DataFrame, op: str, size: float) -> float | None:

@@ -28,7 +28,8 @@ from netlab.whatif.engine import Engine, Result
 from netlab.whatif.jobs import answer_operations
 from netlab.whatif.scenarios import Scenario, Topology, default_scenarios
 from netlab.whatif.timeline import simulated_tables
-from netlab.whatif.uncertainty import MIN_STEPS, block_bootstrap, half_width, model_error
+from netlab.whatif.uncertainty import MIN_STEPS
+from netlab.whatif.widths import Widths
 
 __all__ = ["DEFAULT_THRESHOLD", "Rates", "what_if"]
 
@@ -37,9 +38,6 @@ Floats = NDArray[np.float64]
 
 #: The share above which a step counts as network-bound (DESIGN section 2).
 DEFAULT_THRESHOLD = Fraction(1, 4)
-
-_NETWORK_KINDS = {"compression", "topology", "overlap"}
-
 #: Communication of unknown split beyond this share has to be mentioned (DESIGN section 2: 1 %).
 _UNKNOWN = 0.01
 
@@ -155,6 +153,7 @@ class _Study:
         self.measured_shares = self._shares(measured)
         order = steps[self.pooled].select("window", "step").with_columns(pl.struct("window", "step").rank("dense").alias("n"))
         self.step_number: Ints = (order["n"].cast(pl.Int64) - 1).to_numpy()
+        self.widths = Widths(setting, self.engine, self._mean, self._per_step, self.measured_ms)
 
     @property
     def step_count(self) -> int:
@@ -223,7 +222,7 @@ class _Study:
             shares = self._simulated_shares(draft, result)
         predicted = self._mean(lengths)
         bound = min(predicted, floor_ms)
-        low80, high80, low95, high95 = self._interval(draft, lengths, predicted, bound)
+        low80, high80, low95, high95 = self.widths.interval(draft, lengths, predicted, bound)
         slower80, slower95 = self._contended(draft, shares)
         high80, high95 = high80 + slower80 + draft.crowded_ms / 2, high95 + slower95 + draft.crowded_ms
         if draft.bound is not None and self.setting.unknown_share > _UNKNOWN:
@@ -320,25 +319,6 @@ class _Study:
         means: Floats = sums / np.bincount(self.step_number) / NS_PER_MS
         return means
 
-    def _interval(self, draft: Draft, lengths: Floats, predicted: float, bound: float) -> tuple[float, float, float, float]:
-        """Block bootstrap over steps, cost of the transfers and the model's error, independent of each other.
-
-        A change of the network alone cannot be so wrong that it beats the bound, which is the run's own compute, host time and waiting.
-        """
-        down = predicted - bound if set(draft.kinds) <= _NETWORK_KINDS else predicted
-        model = model_error(tuple(draft.kinds), predicted / self.measured_ms if self.measured_ms else 1.0)
-        cost_low, cost_high = self._cost_range(draft, predicted)
-        widths = []
-        for share, model_half in ((0.80, model.half80), (0.95, model.half95)):
-            step = (0.0, 0.0)
-            if self.step_count >= MIN_STEPS:
-                means = block_bootstrap(self._per_step(lengths))
-                step = half_width(predicted, *np.quantile(means, [(1 - share) / 2, (1 + share) / 2]).tolist())
-            own = model_half * predicted
-            widths.append((float(np.hypot(min(own, down), step[0]) + cost_low), float(np.hypot(own, step[1]) + cost_high)))
-        (l80, h80), (l95, h95) = widths
-        return predicted - l80, predicted + h80, predicted - l95, predicted + h95
-
     def _contended(self, draft: Draft, shares: _Shares) -> tuple[float, float]:
         """How much longer the step may get because more communication than now runs beside compute."""
         if shares.hidden_ms is None or self.measured_shares.hidden_ms is None:
@@ -350,13 +330,6 @@ class _Study:
         origin = f"measured on {found.kinds} kinds of kernel" if found.kinds else "from other machines"
         draft.say(f"{more:.3g} ms more communication runs beside compute, which that may slow down {found.ratio80:.2f}-fold ({origin}).")
         return found.extra_ms(more)
-
-    def _cost_range(self, draft: Draft, predicted: float) -> tuple[float, float]:
-        """How far the step moves when the byte part of transfers does, within declared intervals."""
-        if draft.byte_range == (1.0, 1.0) or draft.bound is not None:
-            return 0.0, 0.0
-        low, high = self.engine.run([draft, draft], draft.byte_range)
-        return half_width(predicted, self._mean(low.borders.length_ns), self._mean(high.borders.length_ns))
 
     def _say_how_sure(self, draft: Draft) -> None:
         facts = self.setting.run.facts

@@ -11,6 +11,8 @@ from netlab.schema.timeline import RANKS
 from netlab.whatif import Answer, Compression, Rates, Scenario, Topology, what_if
 from netlab.whatif.build import build_model
 from netlab.whatif.costs import transfers
+from netlab.whatif.draft import Draft, Setting
+from netlab.whatif.posterior import at_latency_ends
 from netlab.whatif.scenarios import Change
 from tests.whatif.makers import Kernel, make_run
 
@@ -34,6 +36,30 @@ def test_eight_sizes_tell_latency_from_bytes() -> None:
     sizes = [MIB * k for k in (1, 2, 3, 4, 5, 6, 7, 8)]
     run = _series(sizes, [1 + 0.5 * size / MIB for size in sizes])
     assert _ask(run, Compression(ratio=10.0, codec_ms=0.0)).predicted_ms == pytest.approx(8 * 1 + 36 * 0.5 / 10)
+
+
+def test_scatter_about_the_line_becomes_a_range_of_the_latency_and_widens_the_interval() -> None:
+    sizes = [MIB * k for k in (1, 2, 3, 4, 5, 6, 7, 8) * 3]
+    exact = [1 + 0.5 * size / MIB for size in sizes]
+    scattered = [time * (1.1 if number % 2 else 0.9) for number, time in enumerate(exact)]
+    ranges, widths = [], []
+    for times in (exact, scattered):
+        run = _series(sizes, times)
+        fit = next(iter(transfers(run, build_model(run)).fits.values()))
+        low, high = fit.latency_range_ns
+        assert low <= fit.latency_ns <= high
+        ranges.append(high - low)
+        answer = _ask(run, Compression(ratio=10.0, codec_ms=0.0))
+        interval = answer.interval95_ms or (0.0, 0.0)
+        widths.append((interval[1] - interval[0]) / (answer.predicted_ms or 1.0))
+    assert ranges[0] < 1e3 < ranges[1]
+    assert widths[1] > 1.1 * widths[0]
+
+
+def test_the_unchanged_run_replays_the_same_whatever_its_latency_may_be() -> None:
+    run = _series([MIB * k for k in (1, 2, 3, 4, 5, 6, 7, 8)], [2.0, 1.4, 3.0, 2.8, 4.0, 3.6, 5.0, 4.7])
+    setting = Setting(run=run, model=build_model(run), transfers=transfers(run, build_model(run)))
+    assert at_latency_ends(Draft.of(setting), setting) is None
 
 
 def test_one_slow_transfer_does_not_move_the_line() -> None:

@@ -1,0 +1,76 @@
+"""How wide the interval of an answer is: steps that vary, transfers whose parts are not known for sure, and the replay's own error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netlab.whatif.draft import Draft, Setting
+from netlab.whatif.engine import Engine
+from netlab.whatif.posterior import at_latency_ends
+from netlab.whatif.uncertainty import MIN_STEPS, block_bootstrap, half_width, model_error
+
+__all__ = ["Widths"]
+
+Floats = NDArray[np.float64]
+
+#: Changes of the network alone: no such answer can be so wrong that it beats its bound.
+_NETWORK_KINDS = frozenset({"compression", "topology", "overlap"})
+#: Half width of 80 % over that of 95 % of a normal distribution.
+_80_OF_95 = 0.654
+
+
+@dataclass(frozen=True)
+class Widths:
+    """The parts of a run's study that intervals are made of.
+
+    ``mean`` gives the pooled step (ms) of step lengths (ns), ``per_step`` the mean over ranks of each step.
+    """
+
+    setting: Setting
+    engine: Engine
+    mean: Callable[[Floats], float]
+    per_step: Callable[[Floats], Floats]
+    measured_ms: float
+
+    def interval(self, draft: Draft, lengths: Floats, predicted: float, bound: float) -> tuple[float, float, float, float]:
+        """Block bootstrap over steps, posterior of the transfers' cost and the model's error, independent of each other.
+
+        A change of the network alone cannot be so wrong that it beats the bound, which is the run's own compute, host time and waiting.
+        """
+        down = predicted - bound if set(draft.kinds) <= _NETWORK_KINDS else predicted
+        model = model_error(tuple(draft.kinds), predicted / self.measured_ms if self.measured_ms else 1.0)
+        cost_low, cost_high = self._cost_range(draft, predicted)
+        sure_low, sure_high = self._posterior_range(draft, predicted)
+        per_step = self.per_step(lengths)
+        widths = []
+        for share, model_half in ((0.80, model.half80), (0.95, model.half95)):
+            step = (0.0, 0.0)
+            narrow = 1.0 if share == 0.95 else _80_OF_95
+            if len(per_step) >= MIN_STEPS:
+                means = block_bootstrap(per_step)
+                step = half_width(predicted, *np.quantile(means, [(1 - share) / 2, (1 + share) / 2]).tolist())
+            own = model_half * predicted
+            below = np.linalg.norm([min(own, down), step[0], narrow * sure_low])
+            above = np.linalg.norm([own, step[1], narrow * sure_high])
+            widths.append((float(below) + cost_low, float(above) + cost_high))
+        (l80, h80), (l95, h95) = widths
+        return predicted - l80, predicted + h80, predicted - l95, predicted + h95
+
+    def _cost_range(self, draft: Draft, predicted: float) -> tuple[float, float]:
+        """How far the step moves when the byte part of transfers does, within declared intervals."""
+        if draft.byte_range == (1.0, 1.0) or draft.bound is not None:
+            return 0.0, 0.0
+        low, high = self.engine.run([draft, draft], draft.byte_range)
+        return half_width(predicted, self.mean(low.borders.length_ns), self.mean(high.borders.length_ns))
+
+    def _posterior_range(self, draft: Draft, predicted: float) -> tuple[float, float]:
+        """How far the step moves between the least and the most latency that fits the run's own transfers."""
+        ends = None if draft.bound is not None else at_latency_ends(draft, self.setting)
+        if ends is None:
+            return 0.0, 0.0
+        moved = sorted(self.mean(result.borders.length_ns) for result in self.engine.run(ends))
+        return half_width(predicted, moved[0], moved[1])
