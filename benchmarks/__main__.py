@@ -13,7 +13,7 @@ TRACE = Path(__file__).resolve().parents[2] / "shared/data/traces/hta/ddp_v100_w
 
 def main() -> int:
     """Run all; the exit code counts those that failed."""
-    commands = [[name] for name in BENCHMARKS] + ([["peers", str(TRACE)]] if TRACE.is_file() else [])
+    commands = [*([name] for name in BENCHMARKS), ["scale", "--ranks", "8", "64"]] + ([["peers", str(TRACE)]] if TRACE.is_file() else [])
     failed = 0
     for name, *arguments in commands:
         print(f"\n== {name}", flush=True)
