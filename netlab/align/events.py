@@ -168,20 +168,26 @@ def _with_launches(events: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame
         launch_external_id="external_id",
         launched_by_peer_call=_is_one_of("name", _matching(launches["name"], "(?i)peer")),
     )
-    order = np.lexsort((calls["launch_start_ns"].to_numpy(), calls["correlation"].to_numpy(), calls["file"].to_numpy()))
+    starts, ids, of_call = (calls[name].to_numpy() for name in ("launch_start_ns", "correlation", "file"))
+    order = np.lexsort((starts, ids, of_call))
+    starts, ids, of_call = starts[order], ids[order], of_call[order]
     place = np.full(events.height, -1, np.int64)
-    known = events["correlation"].is_not_null().to_numpy()
-    wanted = events["correlation"].fill_null(0).to_numpy()
-    of_call, of_event = calls["file"].to_numpy()[order], events["file"].to_numpy()
+    # Files follow one another among the events: a slice each, whatever their number.
+    by_file = np.flatnonzero(events["correlation"].is_not_null().to_numpy())
+    of_event = events["file"].to_numpy()[by_file]
+    if (of_event[1:] < of_event[:-1]).any():
+        again = np.argsort(of_event, kind="stable")
+        by_file, of_event = by_file[again], of_event[again]
+    wanted, begin = events["correlation"].fill_null(0).to_numpy(), events["start_ns"].to_numpy()
     for file in np.unique(of_event):
         first, last = np.searchsorted(of_call, (file, file + 1))
-        rows = np.flatnonzero((of_event == file) & known)
-        if first == last or not len(rows):
-            continue
-        place[rows] = _launch_places(calls, order[first:last], wanted[rows], events["start_ns"].to_numpy()[rows])
+        rows = by_file[slice(*np.searchsorted(of_event, (file, file + 1)))]
+        if first < last:
+            found = _launch_places(ids[first:last], starts[first:last], wanted[rows], begin[rows])
+            place[rows] = np.where(found >= 0, order[first:last][found], -1)
     index = pl.Series(place).replace(-1, None)
-    found = calls.drop("file", "correlation").select(pl.all().gather(index))
-    return pl.concat([events, found], how="horizontal")
+    launched = calls.drop("file", "correlation").select(pl.all().gather(index))
+    return pl.concat([events, launched], how="horizontal")
 
 
 def names_as_text(names: pl.Series) -> pl.Series:
@@ -204,9 +210,11 @@ def _is_one_of(column: str, names: pl.Series) -> pl.Expr:
     return pl.col(column).is_in(names.cast(pl.Categorical).implode()) if len(names) else pl.lit(value=False)
 
 
-def _launch_places(calls: pl.DataFrame, order: Int64s, wanted: Int64s, start_ns: Int64s) -> Int64s:
-    """Row of each event's call, -1 for none. Of calls that share an id (reused, wrapped) the last before the event, else the first."""
-    ids, starts = calls["correlation"].to_numpy()[order], calls["launch_start_ns"].to_numpy()[order]
+def _launch_places(ids: Int64s, starts: Int64s, wanted: Int64s, start_ns: Int64s) -> Int64s:
+    """Place of each event's call among those of its file, by id and time; -1 for none.
+
+    Of calls that share an id (reused, wrapped) the last before the event, else the first.
+    """
     first = np.searchsorted(ids, wanted)
     found = (first < len(ids)) & (ids[np.minimum(first, len(ids) - 1)] == wanted)
     if len(ids) > 1 and (ids[1:] == ids[:-1]).any():
@@ -217,7 +225,7 @@ def _launch_places(calls: pl.DataFrame, order: Int64s, wanted: Int64s, start_ns:
         last = np.empty(len(wanted), np.int64)
         last[merged[is_event[merged]] - len(ids)] = before[is_event[merged]]
         first = np.maximum(first, last)
-    return np.where(found, order[np.minimum(first, len(ids) - 1)], -1)
+    return np.where(found, np.minimum(first, len(ids) - 1), -1)
 
 
 def _tell_early_starts(events: pl.DataFrame, files: pl.DataFrame, issues: list[Issue]) -> None:

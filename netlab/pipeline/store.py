@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import polars as pl
 
 import netlab.readers
 from netlab.issues import Issue
 from netlab.readers.base import Parsed
 from netlab.schema import SCHEMA_VERSION
 
-__all__ = ["FileStore", "StoredFile", "default_store", "read_parts"]
+__all__ = ["FileStore", "StoredFile", "default_store"]
 
 #: The cache forgets the files unused for longest beyond this size; it looks once an hour, and leaves alone what was used within the hour.
 CACHE_LIMIT_BYTES = 20_000_000_000
@@ -182,8 +181,3 @@ def reader_fingerprint() -> str:
 def _short_hash(text: str) -> str:
     """Twelve hexadecimal digits that stand for a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
-
-
-def read_parts(parts: list[Path]) -> pl.DataFrame:
-    """The rows of a table's parts, in their order."""
-    return pl.concat([pl.read_parquet(part) for part in parts])

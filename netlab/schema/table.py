@@ -81,7 +81,7 @@ class Table:
 
     def _is_sorted(self, frame: pl.DataFrame) -> bool:
         """Whether the rows are in order of the key; sorting a large table that is in order would copy all of it."""
-        if not self.key:
+        if not self.key or frame.height < 2:
             return True
         if any(self.schema[name] in _ORDER_OF_THEIR_OWN for name in self.key):
             keys = frame.select(self.key)
