@@ -83,6 +83,8 @@ FINDING_CODES: dict[str, str] = {
     "SMALL_MTU": "InfiniBand queues use packets smaller than 4096 bytes.",
     "ONE_QP": "RoCE between many hosts uses one queue pair per connection.",
     "RING_AT_SCALE": "NCCL takes a ring for small messages over many hosts.",
+    "HALF_LINE_RATE": "With GPUDirect on, a speed test reaches half of what the NICs can (PCIe ACS, IOMMU).",
+    "FIXED_CALL_TIME": "Small collectives take tens of milliseconds whatever their size.",
     "COLLNET_OFF": "In-network reduction was asked for and is not used.",
     "PXN_ALWAYS": "GPUs reach the network only through another GPU.",
     "OFI_LIMITED": "The libfabric plugin found too few NICs or sends without RDMA.",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 import polars as pl
 
-from netlab.diagnose import nccl_arrivals, nccl_errors, nccl_hosts, nccl_network, nccl_progress, nccl_settings, nccl_tuning
+from netlab.diagnose import nccl_arrivals, nccl_errors, nccl_hosts, nccl_measured, nccl_network, nccl_progress, nccl_settings, nccl_tuning
 from netlab.diagnose.nccl_evidence import Evidence
 from netlab.findings import Finding
 from netlab.run import Run
@@ -41,6 +41,8 @@ RULES: tuple[Rule, ...] = (
     nccl_tuning.pxn_always,
     nccl_tuning.ofi_limited,
     nccl_tuning.host_setup,
+    nccl_measured.half_rate,
+    nccl_measured.slow_small_calls,
     nccl_settings.version_mix,
     nccl_settings.old_nccl,
     nccl_settings.env_differs,

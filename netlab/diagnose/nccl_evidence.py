@@ -32,6 +32,7 @@ class Evidence:
     nodes: list[Row]
     gpu_names: frozenset[str]
     arrivals: pl.DataFrame
+    speed_tests: pl.DataFrame
     host_of: dict[tuple[str, int], str] = field(default_factory=dict)
     has_timeline: bool = False
     _by_code: dict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))
@@ -60,6 +61,7 @@ class Evidence:
             paths=run.frame("topology_paths").to_dicts(),
             nodes=run.frame("topology_nodes").to_dicts(),
             arrivals=run.frame("flight_arrivals"),
+            speed_tests=run.frame("link_speed_tests"),
             gpu_names=frozenset(ranks["gpu_name"].drop_nulls().to_list()),
             host_of={(c["comm_id"], c["rank"]): c["host"] for c in communicators if c["host"] and c["rank"] is not None and c["comm_id"]},
             has_timeline=not run.frame("collectives").is_empty(),
