@@ -12,6 +12,7 @@ from netlab.run import Run
 from netlab.whatif import infer
 from netlab.whatif.arrays import COMMUNICATION, MEMORY, Activities, Steps, load_activities, load_steps
 from netlab.whatif.graph import EdgeKind, Graph, GraphBuilder, NodeKind
+from netlab.whatif.handovers import forward_to_backward
 from netlab.whatif.host import CALL_END, LAUNCH, MARK_END, MARK_START, Calls, HostPoints, host_points, raw_calls
 
 __all__ = ["Model", "build_model"]
@@ -69,6 +70,7 @@ def build_model(run: Run) -> Model:
     mark_start, mark_end = _marks(points, host, steps, MARK_START), _marks(points, host, steps, MARK_END)
     view = infer.View(activities, steps, points, host, end, arrival, launch, mark_end, waiting)
     if cpu:
+        forward_to_backward(builder, run, activities, end, view.first)
         infer.cpu_threads(builder, view)
     infer.step_tails(builder, view)
     if not cpu:

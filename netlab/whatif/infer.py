@@ -98,6 +98,8 @@ def last_launched(a: Activities, part: Ints, at_ns: Ints) -> Iterator[tuple[Ints
 
 def _latest_end(a: Activities, rows: Ints, part: Ints, at_ns: Ints) -> Ints:
     """Among ``rows``, the one of the same part that ends last but not after each instant; -1 where there is none."""
+    if not len(rows):
+        return np.full(len(part), -1, np.int64)
     keys = np.concatenate((a.part[rows], part)), np.concatenate((a.end_ns[rows], at_ns))
     query = np.concatenate((np.zeros(len(rows), np.int64), np.ones(len(part), np.int64)))
     order = np.lexsort((query, keys[1], keys[0]))
