@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from netlab.diagnose.limits import EFFICIENCY_LOW, LARGE_MESSAGE_NS, LINE_RATE_TOLERANCE, PEER_MESSAGE_BYTES, WEIGHT_SHARE
 from netlab.diagnose.shares import percent
@@ -11,6 +13,8 @@ from netlab.findings import Finding, Subject
 from netlab.units import NS_PER_MS, format_bytes, format_ms
 
 __all__ = ["above_line_rate", "low_bandwidth", "small_messages", "unmatched_messages"]
+
+Int64s = NDArray[np.int64]
 
 _SOURCE = "nccl-tests doc/PERFORMANCE.md (bus bandwidth); netlab docs/methods.md"
 
@@ -26,15 +30,20 @@ _AGAINST = {
 }
 
 
-def _reached(timeline: Timeline, chosen: pl.Expr) -> pl.DataFrame:
+def _reached(timeline: Timeline, chosen: pl.Expr, *, shared: bool = False) -> pl.DataFrame:
     """Pooled busbw of each (group, op) over chosen messages, with its exposed transfer and the stated rate of its link.
 
-    ``chosen`` may ask for ``bytes`` and for ``ideal_ns``, the time that the message needs at that rate (null without one).
+    ``chosen`` may ask for ``bytes`` and for ``ideal_ns``, the time that the message needs at that rate (null without one). With ``shared``
+    transfers that run at the same time on one rank and layer count together: each has but a part of the link.
     """
     stated = timeline.rooflines.filter(pl.col("origin") != "reached").select("group", "roofline_gb_per_s", "origin")
     found = timeline.instances.filter(pl.col("busbw_gb_per_s").is_not_null()).join(stated, on="group", how="left")
     ideal = pl.col("busbw_gb_per_s") * pl.col("transfer_ns") / pl.col("roofline_gb_per_s")
     found = found.with_columns(ideal_ns=ideal).filter(chosen)
+    if shared:
+        found = found.join(_at_once(timeline), on="instance", how="left").with_columns(
+            pl.col("busbw_gb_per_s") * pl.col("at_once").fill_null(1.0)
+        )
     exposed = pooled_exposed(timeline).group_by("instance").agg(exposed_ns=pl.col("exposed_transfer_ns").sum())
     return (
         found.join(exposed, on="instance", how="left")
@@ -49,6 +58,28 @@ def _reached(timeline: Timeline, chosen: pl.Expr) -> pl.DataFrame:
         )
         .sort("group", "op")
     )
+
+
+def _at_once(timeline: Timeline) -> pl.DataFrame:
+    """How many transfers are under way on a rank's links of one layer while an instance moves, itself included; the mean over its ranks."""
+    moving = timeline.activities.filter(pl.col("instance").is_not_null() & (pl.col("transfer_start_ns") < pl.col("end_ns")))
+    parts = []
+    for (_, _), rows in moving.group_by("rank", "layer", maintain_order=True):
+        starts, ends = rows["transfer_start_ns"].to_numpy(), rows["end_ns"].to_numpy()
+        begun, over = np.sort(starts), np.sort(ends)
+        origin = int(begun[0])
+        sums = [np.concatenate(([0], np.cumsum(edge - origin))) for edge in (begun, over)]
+
+        def spent(at: Int64s, begun: Int64s = begun, over: Int64s = over, sums: list[Int64s] = sums, origin: int = origin) -> Int64s:
+            """Time that all transfers together have taken up to an instant."""
+            counts = [np.searchsorted(edge, at) for edge in (begun, over)]
+            return (counts[0] * (at - origin) - sums[0][counts[0]]) - (counts[1] * (at - origin) - sums[1][counts[1]])
+
+        at_once = (spent(ends) - spent(starts)) / (ends - starts)
+        parts.append(rows.select("instance").with_columns(pl.Series("at_once", at_once)))
+    if not parts:
+        return pl.DataFrame(schema={"instance": pl.Int64, "at_once": pl.Float64})
+    return pl.concat(parts).group_by("instance").agg(pl.col("at_once").mean())
 
 
 def low_bandwidth(timeline: Timeline) -> list[Finding]:
@@ -67,7 +98,7 @@ def low_bandwidth(timeline: Timeline) -> list[Finding]:
         if members and int(together["exposed_ns"].sum()) >= WEIGHT_SHARE * members:
             findings.append(_low(timeline, together, "what groups of its kind reach"))
     named = set(slow["group"].to_list())
-    table = _reached(timeline, pl.col("ideal_ns") >= LARGE_MESSAGE_NS).with_columns(reference="roofline_gb_per_s")
+    table = _reached(timeline, pl.col("ideal_ns") >= LARGE_MESSAGE_NS, shared=True).with_columns(reference="roofline_gb_per_s")
     low = table.filter((pl.col("busbw") < EFFICIENCY_LOW * pl.col("reference")) & ~pl.col("group").is_in(named))
     # Groups of one kind that are all slow are one finding about their layer, not one for each of them.
     for together in low.partition_by(_KIND, maintain_order=True):
@@ -79,7 +110,9 @@ def low_bandwidth(timeline: Timeline) -> list[Finding]:
 def _low(timeline: Timeline, rows: pl.DataFrame, against: str) -> Finding:
     worst = rows.sort("busbw").row(0, named=True)
     ratio = worst["busbw"] / worst["reference"]
-    exposed, whole = int(rows["exposed_ns"].sum()), int(timeline.pooled["step_ns"].sum())
+    whole = int(timeline.pooled["step_ns"].sum())
+    # Transfers at the same time are each exposed for as long as both are.
+    exposed = min(int(rows["exposed_ns"].sum()), whole)
     groups = rows["group"].unique().sort().to_list()
     return Finding(
         code="LOW_BUS_BANDWIDTH",

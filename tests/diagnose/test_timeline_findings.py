@@ -286,6 +286,20 @@ def test_low_bandwidth_is_told_from_the_declared_link_and_from_peers() -> None:
     assert finding.subject.groups == ["4,5"]
 
 
+@pytest.mark.parametrize(("at_once", "low"), [(True, False), (False, True)])
+def test_two_transfers_at_once_share_a_link_and_are_not_each_slow(at_once: bool, low: bool) -> None:
+    # 250 MB in 40 ms are 6.25 GB/s, half of the link's 12.5 (and a little less); two at once fill it.
+    made = Timelines(["a", "b"])
+    made.step(1, 0, 200)
+    for rank in (0, 1):
+        made.kernel(rank, 0, 100, launch=-1)
+    made.collective({0: 100, 1: 100}, 140, size=240_000_000)
+    again = 100 if at_once else 145
+    made.collective({0: again, 1: again}, again + 40, size=240_000_000, stream=21)
+    verdict = _judge(made.figures(declared_gbps={"inter_node": 100}))
+    assert ("LOW_BUS_BANDWIDTH" in _codes(verdict)) is low
+
+
 def test_small_messages_are_the_schedule_and_no_slow_link() -> None:
     made = Timelines(["a", "b"])
     made.step(1, 0, 100)
