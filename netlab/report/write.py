@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from netlab.errors import ReportError
+from netlab.errors import ConfigError, ReportError
 from netlab.export.notebooks import notebooks_folder
 from netlab.report.failure import failure_page
 from netlab.report.kernel import run_notebook
@@ -23,6 +23,9 @@ from netlab.run import Run, check_target
 from netlab.verdict.model import Verdict
 
 __all__ = ["default_folder", "write_page", "write_report"]
+
+#: What a report puts into its folder, beside ``tables``.
+_PLACES = ("charts", "verdict.json", "summary.md", "report.html", "report.ipynb", "netlab.prom")
 
 
 def default_folder(name: str, now: datetime, root: Path = Path("reports")) -> Path:
@@ -69,7 +72,7 @@ def write_report(
     Raises
     ------
     ConfigError
-        A parameter is not one of the notebook's; nothing was written.
+        A parameter is not one of the notebook's, or the folder holds files of these names that no report left; nothing was written.
     ReportError
         The notebook failed or its kernel died. The folder then holds verdict.json, summary.md, the tables, the notebook as far as it came,
         and a report.html that says what failed. Or the folder cannot be written, or the disk is full: then nothing is there.
@@ -81,6 +84,7 @@ def write_report(
     target = out_dir if out_dir is not None else default_folder(verdict.run.name, datetime.now(UTC))
     if target.is_dir():
         check_target(target / "tables")
+        _check_own(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
@@ -102,6 +106,19 @@ def write_report(
     if failure is not None:
         raise ReportError(f"The report notebook failed: {failure} See {target / 'report.html'} and {target / 'report.ipynb'}.")
     return target
+
+
+def _check_own(target: Path) -> None:
+    """Refuse a folder with files in the places of a report's that no report of netlab left: they would be replaced."""
+    there = [name for name in _PLACES if (target / name).exists()]
+    if not there:
+        return
+    try:
+        left = b'"netlab.check/1"' in (target / "verdict.json").read_bytes()[:4096]
+    except OSError:
+        left = False
+    if not left:
+        raise ConfigError(f"{target} holds {there[0]}, which no report of netlab left there; give --out another folder.")
 
 
 def write_page(notebook: str, folder: Path, parameters: Mapping[str, Any], title: str) -> Path:

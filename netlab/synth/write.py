@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from netlab.errors import ConfigError
 from netlab.synth.counters import counter_csv
 from netlab.synth.fabric import cables, ports, rank_rows
 from netlab.synth.kineto import BASE_TIME_NS, CAPTURE_START_NS, trace_json
@@ -70,7 +71,7 @@ def write_run(
     Raises
     ------
     ConfigError
-        If there is no such plant or parameter, or the ranks cannot be laid out.
+        If there is no such plant or parameter, the ranks cannot be laid out, or the folder holds somebody's files of the same names.
 
     Examples
     --------
@@ -101,9 +102,18 @@ def write_run(
 
 
 def _remove_earlier_run(folder: Path) -> None:
-    """Remove the files of a run that was made here before, so that no rank or switch of it stays; without its truth nothing is touched."""
+    """Remove the files of a run that was made here before, so that no rank or switch of it stays.
+
+    Raises
+    ------
+    ConfigError
+        If files of such names lie there without its truth: they are somebody's recording.
+    """
     truth = folder / TRUTH_NAME
     if not truth.is_file() or b"netlab.truth/" not in truth.read_bytes()[:64]:
+        found = [path for pattern in (*_OWN_FILES, "netlab.toml", "ranks.csv", TRUTH_NAME) for path in folder.glob(pattern)]
+        if found:
+            raise ConfigError(f"{folder} holds {found[0].name}, which synth did not make; give it a folder of its own.")
         return
     for pattern in _OWN_FILES:
         for path in folder.glob(pattern):

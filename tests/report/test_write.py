@@ -146,6 +146,16 @@ def test_second_report_into_one_folder_replaces_the_first(tmp_path: Path, monkey
     assert not [path for path in (tmp_path / "r").iterdir() if path.name.startswith(".")]
 
 
+@pytest.mark.parametrize("name", ["charts", "verdict.json", "report.html"])
+def test_a_report_never_replaces_files_that_no_report_left(tmp_path: Path, name: str) -> None:
+    made, mine = made_run(ranks=2, steps=1), tmp_path / "r" / name
+    mine.mkdir(parents=True) if name == "charts" else mine.parent.mkdir()
+    (mine / "mine.png" if name == "charts" else mine).write_text("mine", "utf-8")
+    with pytest.raises(ConfigError, match=f"holds {name}, which no report of netlab left there"):
+        write_report(made.run, made.verdict, tmp_path / "r")
+    assert [path.name for path in (tmp_path / "r").iterdir()] == [name]
+
+
 def test_a_report_never_replaces_tables_that_are_somebody_elses(tmp_path: Path) -> None:
     mine = tmp_path / "tables" / "counters.csv"
     mine.parent.mkdir()

@@ -105,6 +105,14 @@ def test_a_smaller_run_leaves_nothing_of_a_larger_one(tmp_path: Path) -> None:
     assert (tmp_path / "mine.txt").read_text() == "kept"
 
 
+def test_somebodys_recording_is_never_written_over(tmp_path: Path) -> None:
+    trace = tmp_path / "rank0.pt.trace.json.gz"
+    trace.write_bytes(b"mine")
+    with pytest.raises(ConfigError, match=r"rank0\.pt\.trace\.json\.gz, which synth did not make"):
+        write_run(tmp_path, ranks=2, steps=1)
+    assert trace.read_bytes() == b"mine"
+
+
 def test_unknown_plant_names_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="did you mean 'straggler'"):
         write_run(tmp_path, plant="stragler")
