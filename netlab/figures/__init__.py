@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from netlab.figures.fabric import fabric_frame, fabric_picture
     from netlab.figures.frames import rows_frame
     from netlab.figures.gantt import gantt_frame, worst_step, worst_step_gantt
-    from netlab.figures.links import link_use, link_use_frame, link_use_over_time, link_use_over_time_frame
+    from netlab.figures.link_times import link_use_over_time, link_use_over_time_frame, step_band_frame
+    from netlab.figures.links import link_use, link_use_frame
     from netlab.figures.nccl import error_timeline, error_timeline_frame, nic_use, nic_use_frame
     from netlab.figures.outlook import best_scenario, scenario_frame
     from netlab.figures.parts import attribution
@@ -68,8 +69,8 @@ _HOMES = {
     "heat_strip": "strip",
     "link_use": "links",
     "link_use_frame": "links",
-    "link_use_over_time": "links",
-    "link_use_over_time_frame": "links",
+    "link_use_over_time": "link_times",
+    "link_use_over_time_frame": "link_times",
     "nic_use": "nccl",
     "nic_use_frame": "nccl",
     "over_time": "trend",
@@ -80,6 +81,7 @@ _HOMES = {
     "scenario_chart": "scenarios",
     "scenario_frame": "outlook",
     "share_per_step": "shares",
+    "step_band_frame": "link_times",
     "strip_frame": "strip",
     "tails_frame": "collectives",
     "tornado": "tornado",
@@ -129,6 +131,7 @@ __all__ = [
     "scenario_chart",
     "scenario_frame",
     "share_per_step",
+    "step_band_frame",
     "strip_frame",
     "tails_frame",
     "tornado",

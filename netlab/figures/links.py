@@ -1,4 +1,4 @@
-"""Links: how far each is used, and when."""
+"""Links: how far each is used, and what speaks against it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ import altair as alt
 import polars as pl
 
 from netlab.figures.frames import plural, records
-from netlab.figures.theme import GRID, INK, PART_COLOURS, RULE, WIDTH, ramp, titled
-from netlab.units import NS_PER_S, format_percent
+from netlab.figures.theme import GRID, INK, PART_COLOURS, RULE, WIDTH, titled
+from netlab.units import format_percent
 
-__all__ = ["link_use", "link_use_frame", "link_use_over_time", "link_use_over_time_frame"]
+__all__ = ["link_use", "link_use_frame"]
 
 _LINKS_SHOWN = 32
-_BINS = 120
 
 
 def link_use_frame(links: pl.DataFrame) -> pl.DataFrame:
@@ -164,88 +163,3 @@ def _title(frame: pl.DataFrame) -> str:
         return "The use of the links is not known: their speeds or times are missing"
     row = busiest.row(0, named=True)
     return f"No link is localised; the busiest, {row['link']}, peaks at {format_percent(row['utilization_peak'], 0)}"
-
-
-def link_use_over_time_frame(intervals: pl.DataFrame, start_ns: int | None = None, end_ns: int | None = None) -> pl.DataFrame:
-    """Use of the busiest links in at most 120 bins of time.
-
-    Parameters
-    ----------
-    intervals
-        ``LINK_INTERVALS``; those of ``bytes`` with a known utilisation count, never those over a gap.
-    start_ns, end_ns
-        Window; by default that of the samples.
-
-    Returns
-    -------
-    Columns ``link``, ``t0_s``, ``t1_s`` (from the window's start), ``utilization`` (highest of the bin); 32 links with the highest peaks.
-    """
-    empty = pl.DataFrame(schema={"link": pl.String, "t0_s": pl.Float64, "t1_s": pl.Float64, "utilization": pl.Float64})
-    used = intervals.filter((pl.col("metric") == "bytes") & pl.col("utilization").is_not_null())
-    used = used.with_columns(pl.col("device", "port", "direction", "flags").cast(pl.String)).filter(~pl.col("flags").str.contains("gap"))
-    if start_ns is not None and end_ns is not None:
-        used = used.filter((pl.col("t1_ns") > start_ns) & (pl.col("t0_ns") < end_ns))
-    if not used.height:
-        return empty
-    begin, end = int(used["t0_ns"].min()), int(used["t1_ns"].max())  # type: ignore[arg-type]
-    used = used.with_columns(pl.format("{}/{} {}", "device", "port", "direction").alias("link"))
-    best = (
-        used.group_by("link")
-        .agg(pl.col("utilization").max())
-        .sort("utilization", "link", descending=[True, False])["link"]
-        .head(_LINKS_SHOWN)
-    )
-    used = used.filter(pl.col("link").is_in(best.implode()))
-    typical = float(used.select((pl.col("t1_ns") - pl.col("t0_ns")).median()).item())
-    width = max(typical, (end - begin) / _BINS)
-    middle = (pl.col("t0_ns") + pl.col("t1_ns")) // 2 - begin
-    binned = used.group_by("link", (middle / width).floor().cast(pl.Int64).alias("bin")).agg(pl.col("utilization").max())
-    return binned.select(
-        "link", (pl.col("bin") * width / NS_PER_S).alias("t0_s"), ((pl.col("bin") + 1) * width / NS_PER_S).alias("t1_s"), "utilization"
-    ).sort("link", "t0_s")
-
-
-def link_use_over_time(frame: pl.DataFrame) -> Any:
-    """Heat map of the use of links over time.
-
-    Parameters
-    ----------
-    frame
-        Result of ``link_use_over_time_frame``.
-    """
-    order = frame.group_by("link").agg(pl.col("utilization").max()).sort("utilization", "link", descending=[True, False])["link"].to_list()
-    last = float(frame["t1_s"].max() or 1.0)  # type: ignore[arg-type]
-    highest = float(frame["utilization"].max() or 0.0)  # type: ignore[arg-type]
-    top = next(limit for limit in (0.1, 0.25, 0.5, 1.0) if limit == 1.0 or highest <= limit)
-    chart = (
-        alt.Chart(alt.InlineData(values=records(frame, 4)))
-        .mark_rect(aria=False)
-        .encode(
-            x=alt.X(
-                "t0_s:Q",
-                title="time since the first sample (s)",
-                scale=alt.Scale(domain=[0, last], nice=False),
-                axis=alt.Axis(grid=False, format=",~f"),
-            ),
-            x2="t1_s:Q",
-            y=alt.Y("link:N", title=None, sort=order, axis=alt.Axis(labelColor=INK, labelLimit=230)),
-            color=alt.Color(
-                "utilization:Q",
-                title="used",
-                scale=alt.Scale(domain=[0, top], range=ramp("neutral"), clamp=True),
-                legend=alt.Legend(orient="right", direction="vertical", format=".0%", gradientLength=110, values=[0, top / 2, top]),
-            ),
-            tooltip=[
-                alt.Tooltip("link:N", title="link"),
-                alt.Tooltip("t0_s:Q", title="from (s)", format=",.4~g"),
-                alt.Tooltip("t1_s:Q", title="to (s)", format=",.4~g"),
-                alt.Tooltip("utilization:Q", title="used", format=".1%"),
-            ],
-        )
-        .properties(width=WIDTH - 230, height=alt.Step(max(13, min(20, 420 // max(len(order), 1)))))
-    )
-    peaks = frame.group_by("link").agg(pl.col("utilization").max().alias("peak"), pl.col("utilization").mean().alias("mean"))
-    row = peaks.sort("peak", "link", descending=[True, False]).row(0, named=True)
-    title = f"{row['link']} reaches {format_percent(row['peak'], 0)}, {format_percent(row['mean'], 0)} in the mean of all samples"
-    subtitle = "The highest use in each moment, the busiest link on top. White: no sample, or a gap."
-    return titled(chart, "links-over-time", title, subtitle, f"Heat map of {plural(len(order), 'link')}.")

@@ -80,14 +80,23 @@ def _links(study: Study) -> Exhibit | Missing:
 
 
 def _links_over_time(study: Study) -> Exhibit | Missing:
-    frame = figures.link_use_over_time_frame(study.run.frame("link_intervals"))
+    intervals = study.run.frame("link_intervals")
+    steps = study.run.frame("steps").filter("complete")
+    band = figures.step_band_frame(steps, study.run.frame("breakdown"))
+    frame = pl.DataFrame()
+    if band.height:
+        start, end = steps.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
+        frame = figures.link_use_over_time_frame(intervals, start, end)
+    if not frame.height:
+        # Counters of another time than the steps have an axis of their own.
+        frame, band = figures.link_use_over_time_frame(intervals), band.clear()
     if not frame.height:
         return Missing(
             "No use of links over time", "It takes byte counters sampled more than once and the speeds of the ports.", _RECORD_COUNTERS
         )
     peaks = frame.group_by("link").agg(pl.col("utilization").max().alias("peak"), pl.col("utilization").mean().alias("mean"))
     return Exhibit(
-        figures.link_use_over_time(frame),
+        figures.link_use_over_time(frame, band),
         peaks.sort("peak", "link", descending=[True, False]),
         {"link": "link", "peak": "peak", "mean": "mean"},
         "tables/link_intervals.parquet",
