@@ -93,6 +93,9 @@ report.exhibit(study, "counter-coverage")
 report.exhibit(study, "fabric")
 
 # %%
+report.exhibit(study, "accused-link")
+
+# %%
 report.exhibit(study, "links")
 
 # %%

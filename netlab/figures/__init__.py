@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from netlab.figures.accused import accused_link, accused_link_frame
     from netlab.figures.clocks import clock_frame, clock_quality
     from netlab.figures.collectives import bus_bandwidth, bus_bandwidth_frame, tails_frame, transfer_tails
     from netlab.figures.communicators import communicator_map, communicator_map_frame
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from netlab.figures.waiting import pairs_frame, rank_pairs, waiting_frame, waiting_matrix
 
 _HOMES = {
+    "accused_link": "accused",
+    "accused_link_frame": "accused",
     "attribution": "parts",
     "best_scenario": "outlook",
     "bus_bandwidth": "collectives",
@@ -93,6 +96,8 @@ _HOMES = {
 }
 
 __all__ = [
+    "accused_link",
+    "accused_link_frame",
     "attribution",
     "best_scenario",
     "bus_bandwidth",

@@ -15,6 +15,7 @@ from netlab.attribute.counter_coverage import with_clocks
 from netlab.attribute.nccl import logged_gbps
 from netlab.config import Settings
 from netlab.diagnose import judge
+from netlab.diagnose.link_cells import link_evidence
 from netlab.diagnose.links import link_findings
 from netlab.diagnose.localise import Localisation, localise, mark_links
 from netlab.diagnose.nccl import nccl_findings
@@ -70,7 +71,7 @@ def analyse_run(run: Run, threshold: Fraction) -> Analysis:
         run = run.with_frames({"counter_coverage": with_clocks(run.frame("counter_coverage"), clocks)})
     judgement = _judgement(run, figures, localisation)
     verdict = build_verdict(run, figures, judgement)
-    tables = {**figures.tables, "findings": findings_frame(judgement.findings)}
+    tables = {**figures.tables, **link_evidence(run, localisation), "findings": findings_frame(judgement.findings)}
     return Analysis(run.with_frames(tables), verdict)
 
 

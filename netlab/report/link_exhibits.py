@@ -53,6 +53,18 @@ def _fabric(study: Study) -> Exhibit | Missing:
     return Exhibit(figures.fabric_picture(frame), frame, labels, "tables/ports.parquet")
 
 
+def _accused_link(study: Study) -> Exhibit | Missing | None:
+    tests = study.run.frame("link_tests")
+    if not tests.height or not study.run.frame("links").height:
+        return None
+    frame = figures.accused_link_frame(study.run.frame("link_cells"), tests)
+    if not frame.height:
+        first = tests.row(0, named=True)
+        return Missing(f"No link is accused: {first['state']}", f"{first['reason']}.")
+    labels = {"t0_ns": "from (ns)", "events": "events", "peer_events": "events, mean of peers", "exposed_ms": "exposed (ms)"}
+    return Exhibit(figures.accused_link(frame, tests), frame, labels, "tables/link_cells.parquet")
+
+
 def _links(study: Study) -> Exhibit | Missing:
     links = study.run.frame("links")
     if not links.height:
@@ -167,6 +179,7 @@ def _host_traffic(study: Study) -> Exhibit | Missing:
 LINK_EXHIBITS = {
     "counter-coverage": _coverage,
     "fabric": _fabric,
+    "accused-link": _accused_link,
     "links": _links,
     "links-over-time": _links_over_time,
     "traffic-course": _course,

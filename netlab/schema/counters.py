@@ -15,7 +15,9 @@ __all__ = [
     "COUNTER_TABLES",
     "FABRIC_NODES",
     "LINKS",
+    "LINK_CELLS",
     "LINK_INTERVALS",
+    "LINK_TESTS",
     "PORTS",
     "PORT_FACTS",
     "RANK_MAP",
@@ -259,4 +261,55 @@ LINKS = Table(
     ),
 )
 
-COUNTER_TABLES = (COUNTERS, LINK_INTERVALS, PORTS, LINKS, PORT_FACTS, CABLES, RANK_MAP, SWITCH_MEMBERS, FABRIC_NODES)
+LINK_TESTS = Table(
+    name="link_tests",
+    doc="What the test of links against steps concluded: the four best verdicts, or one row without a link that gives the reason.",
+    key=("number",),
+    columns=(
+        Column("number", pl.Int32, "Order, the strongest evidence first."),
+        Column("device", pl.String, "Switch or host.", nullable=True),
+        Column("port", pl.String, "Port or NIC.", nullable=True),
+        Column("direction", pl.String, "rx, tx or none.", nullable=True),
+        Column("metric", pl.String, "Counter that was tested.", nullable=True),
+        Column("state", pl.String, "localised, associated, no evidence or cannot tell."),
+        Column("reason", pl.String, "Why not more; empty if localised."),
+        Column("p_value", pl.Float64, "Family-wise p.", nullable=True),
+        Column("excess_ms", pl.Float64, "Exposed communication beyond cells without the event, per step.", unit="ms", nullable=True),
+        Column("excess_low_ms", pl.Float64, "Lower end of its 95 % interval.", unit="ms", nullable=True),
+        Column("excess_high_ms", pl.Float64, "Upper end.", unit="ms", nullable=True),
+        Column("cells", pl.Int64, "Cells of time compared."),
+        Column("cell_ms", pl.Float64, "Length of a cell.", unit="ms", nullable=True),
+        Column("detectable_r2", pl.Float64, "Smallest share of variance that could have been named at 0.01.", nullable=True),
+    ),
+)
+
+LINK_CELLS = Table(
+    name="link_cells",
+    doc="Evidence of the links in `link_tests`, cell by cell of time.",
+    key=("device", "port", "direction", "metric", "t0_ns"),
+    columns=(
+        Column("device", pl.String, "Switch or host."),
+        Column("port", pl.String, "Port or NIC."),
+        Column("direction", pl.String, "rx, tx or none."),
+        Column("metric", pl.String, "Counter that was tested."),
+        Column("t0_ns", pl.Int64, "Start of the cell.", unit="ns"),
+        Column("exposed_ms", pl.Float64, "Mean exposed communication of a rank.", unit="ms"),
+        Column("events", pl.Float64, "Events of the link."),
+        Column("peer_events", pl.Float64, "Mean events of its peers; null without peers.", nullable=True),
+        Column("state", pl.String, "localised or associated."),
+    ),
+)
+
+COUNTER_TABLES = (
+    COUNTERS,
+    LINK_INTERVALS,
+    PORTS,
+    LINKS,
+    PORT_FACTS,
+    CABLES,
+    RANK_MAP,
+    SWITCH_MEMBERS,
+    FABRIC_NODES,
+    LINK_TESTS,
+    LINK_CELLS,
+)
