@@ -44,7 +44,7 @@ def accused_link(frame: pl.DataFrame, tests: pl.DataFrame) -> Any:
         "events:Q",
         title=f"{test['metric']} in a cell of {format_ms(test['cell_ms'])}",
         scale=scale,
-        axis=alt.Axis(values=_TICKS, format=","),
+        axis=alt.Axis(values=_TICKS, format=",.0f"),
     )
     y = alt.Y("exposed_ms:Q", title="exposed communication per rank (ms)", axis=alt.Axis(format=",~f"))
     colours = alt.Scale(domain=[link, _PEERS], range=[PART_COLOURS["exposed transfer"], PART_COLOURS["idle"]])

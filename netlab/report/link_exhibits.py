@@ -53,10 +53,10 @@ def _fabric(study: Study) -> Exhibit | Missing:
     return Exhibit(figures.fabric_picture(frame), frame, labels, "tables/ports.parquet")
 
 
-def _accused_link(study: Study) -> Exhibit | Missing | None:
+def _accused_link(study: Study) -> Exhibit | Missing:
     tests = study.run.frame("link_tests")
     if not tests.height or not study.run.frame("links").height:
-        return None
+        return Missing("No link was tested", "It takes counters of links during the traced steps.", _RECORD_COUNTERS)
     frame = figures.accused_link_frame(study.run.frame("link_cells"), tests)
     if not frame.height:
         first = tests.row(0, named=True)
