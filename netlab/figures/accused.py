@@ -9,12 +9,13 @@ import numpy as np
 import polars as pl
 
 from netlab.figures.frames import records
-from netlab.figures.theme import INK, PART_COLOURS, WIDTH, titled
+from netlab.figures.theme import INK, MUTED, PART_COLOURS, WIDTH, titled
 from netlab.units import format_ms
 
 __all__ = ["accused_link", "accused_link_frame"]
 
 _PEERS = "mean of its peers"
+_GROUPS = 5
 _TICKS = [0, *(digit * 10**power for power in range(10) for digit in (1, 3))]
 
 
@@ -26,7 +27,7 @@ def accused_link_frame(cells: pl.DataFrame, tests: pl.DataFrame) -> pl.DataFrame
 
 
 def accused_link(frame: pl.DataFrame, tests: pl.DataFrame) -> Any:
-    """Scatter of the accused link and its peers, with a robust line (Theil and Sen) over log(1 + events).
+    """Scatter of the accused link and its peers, with a line through the medians of cells that have alike many events.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ def accused_link(frame: pl.DataFrame, tests: pl.DataFrame) -> Any:
         axis=alt.Axis(values=_TICKS, format=",.0f"),
     )
     y = alt.Y("exposed_ms:Q", title="exposed communication per rank (ms)", axis=alt.Axis(format=",~f"))
-    colours = alt.Scale(domain=[link, _PEERS], range=[PART_COLOURS["exposed transfer"], PART_COLOURS["idle"]])
+    colours = alt.Scale(domain=[link, _PEERS], range=[PART_COLOURS["exposed transfer"], MUTED])
     points = (
         alt.Chart(alt.InlineData(values=records(pl.concat([peers, own]))))
         .mark_circle(size=42, opacity=0.7, aria=False)
@@ -67,19 +68,20 @@ def accused_link(frame: pl.DataFrame, tests: pl.DataFrame) -> Any:
     cost = f"{format_ms(test['excess_ms'])} per step (95 % {format_ms(test['excess_low_ms'])} to {format_ms(test['excess_high_ms'])})"
     title = f"Where {link} counts {test['metric']}, it costs {cost}: {test['state']}"
     seen = f"; the test could have named a link that explains {test['detectable_r2']:.0%} of the variance" if test["detectable_r2"] else ""
-    subtitle = [f"A point is a cell of time. n = {test['cells']}, p = {test['p_value']:.2g} over all links and counters{seen}."]
+    subtitle = [
+        f"A point is a cell of time, the line the median of cells with alike many events. n = {test['cells']}, p = {test['p_value']:.2g} over all links and counters{seen}."
+    ]
     if test["reason"]:
         subtitle.append(f"Not localised: {test['reason']}.")
     return titled(chart, "accused-link", title, subtitle, f"Scatter of {test['cells']} cells of {link} and of its peers.")
 
 
 def _line(own: pl.DataFrame) -> list[dict[str, float]]:
-    x, y = np.log1p(own["events"].to_numpy()), own["exposed_ms"].to_numpy()
-    first, second = np.triu_indices(len(x), 1)
-    apart = np.abs(x[second] - x[first]) > 1e-9
-    if not apart.any():
-        return []
-    slope = float(np.median((y[second] - y[first])[apart] / (x[second] - x[first])[apart]))
-    base = float(np.median(y - slope * x))
-    points = [(at, base + slope * at) for at in np.linspace(x.min(), x.max(), 60).tolist()]
-    return [{"events": float(np.expm1(at)), "exposed_ms": exposed} for at, exposed in points if exposed >= 0]
+    """Median exposure of cells with alike many events, by fifths of the cells that have some; those without are one group."""
+    some = own.filter(pl.col("events") > 0).sort("events")
+    groups = [
+        own.filter(pl.col("events") <= 0),
+        *(some[part[0] : part[-1] + 1] for part in np.array_split(np.arange(some.height), _GROUPS) if len(part)),
+    ]
+    medians = [group.select(pl.col("events", "exposed_ms").median()).row(0, named=True) for group in groups if group.height]
+    return medians if len(medians) > 1 else []
