@@ -69,7 +69,8 @@ def accused_link(frame: pl.DataFrame, tests: pl.DataFrame) -> Any:
     title = f"Where {link} counts {test['metric']}, it costs {cost}: {test['state']}"
     seen = f"; the test could have named a link that explains {test['detectable_r2']:.0%} of the variance" if test["detectable_r2"] else ""
     subtitle = [
-        f"A point is a cell of time, the line the median of cells with alike many events. n = {test['cells']}, p = {test['p_value']:.2g} over all links and counters{seen}."
+        f"A point is a cell of time, the line the median of cells with alike many events. n = {test['cells']}, "
+        f"p = {test['p_value']:.2g} over all links and counters{seen}."
     ]
     if test["reason"]:
         subtitle.append(f"Not localised: {test['reason']}.")
