@@ -67,7 +67,11 @@ def accused_link(frame: pl.DataFrame, tests: pl.DataFrame) -> Any:
     chart = alt.layer(points, line).properties(width=WIDTH - 40, height=300)
     cost = f"{format_ms(test['excess_ms'])} per step (95 % {format_ms(test['excess_low_ms'])} to {format_ms(test['excess_high_ms'])})"
     title = f"Where {link} counts {test['metric']}, it costs {cost}: {test['state']}"
-    seen = f"; the test could have named a link that explains {test['detectable_r2']:.0%} of the variance" if test["detectable_r2"] else ""
+    seen = (
+        f"; the test could have named a link that explains {100 * test['detectable_r2']:.0f} % of the variance"
+        if test["detectable_r2"]
+        else ""
+    )
     subtitle = [
         f"A point is a cell of time, the line the median of cells with alike many events. n = {test['cells']}, "
         f"p = {test['p_value']:.2g} over all links and counters{seen}."

@@ -83,7 +83,7 @@ def _resolution(ms: float | None) -> str:
         if ms >= 9_950
         else f"polled every {ms / 1_000:.2g} s"
         if ms >= 995
-        else f"polled every {ms:.2g} ms"
+        else f"polled every {ms:.3g} ms"
     )
 
 
