@@ -112,11 +112,13 @@ def format_percent(share: float | None, digits: int = 1) -> str:
 def format_ms(ms: float | None) -> str:
     """A duration in milliseconds as text with a fitting unit; ``-`` when unknown.
 
-    >>> format_ms(0.225), format_ms(12.5), format_ms(12_500.0)
-    ('225 us', '12.5 ms', '12.5 s')
+    >>> format_ms(0.225), format_ms(12.5), format_ms(12_500.0), format_ms(3_600_000.0)
+    ('225 us', '12.5 ms', '12.5 s', '3,600 s')
     """
     if ms is None:
         return "-"
+    if abs(ms) >= 1_000_000:
+        return f"{ms / 1_000:,.0f} s"
     if abs(ms) >= 1_000:
         return f"{ms / 1_000:.3g} s"
     if abs(ms) >= 1 or ms == 0:

@@ -8,6 +8,7 @@ import polars as pl
 
 from netlab.attribute.link_resets import Resets
 from netlab.issues import Issue
+from netlab.units import NS_PER_MS, format_ms
 
 __all__ = ["interval_issues", "single_instants"]
 
@@ -85,9 +86,9 @@ def _ambiguous(device: str, part: pl.DataFrame, _: Resets) -> Issue:
 
 def _gap(device: str, part: pl.DataFrame, _: Resets) -> Issue:
     holes = part.select("t0_ns", "t1_ns").unique(maintain_order=True)
-    longest_s = float((holes["t1_ns"] - holes["t0_ns"]).max() or 0) / 1e9  # type: ignore[arg-type]
+    longest = format_ms(float((holes["t1_ns"] - holes["t0_ns"]).max() or 0) / NS_PER_MS)  # type: ignore[arg-type]
     message = (
-        f"{device}: {holes.height} gap{'s' if holes.height > 1 else ''} in the samples, the longest of {longest_s:,.10g} s from "
+        f"{device}: {holes.height} gap{'s' if holes.height > 1 else ''} in the samples, the longest of {longest} from "
         f"{_at(int(holes['t0_ns'][0]))} on ({_where(part)}); the mean over a gap is known, a peak in it is not."
     )
     return Issue(code="COUNTER_GAP", message=message)
@@ -104,8 +105,8 @@ def _saturated(device: str, part: pl.DataFrame, _: Resets) -> Issue:
 def _stale(device: str, part: pl.DataFrame, _: Resets) -> Issue:
     times = part["t1_ns"].n_unique()
     message = (
-        f"{device}: {times} polls answered with old values (a missed scrape, or a grid finer than the scrapes); their "
-        "intervals were merged with the next ones."
+        f"{device}: {times} poll{'s' if times > 1 else ''} answered with old values (a missed scrape, or a grid finer than the scrapes); "
+        "the growth is counted in the next interval."
     )
     return Issue(code="STALE_REPEAT", severity="info", message=message)
 

@@ -10,6 +10,7 @@ import polars as pl
 from netlab.diagnose.link_thresholds import LINK_THRESHOLDS, LinkThresholds
 from netlab.findings import Finding, Subject
 from netlab.run import Run
+from netlab.units import format_ms
 
 __all__ = ["anomaly_findings", "traffic_findings"]
 
@@ -118,14 +119,16 @@ def anomaly_findings(run: Run) -> list[Finding]:
     worst = rows[0]
     ports = list(dict.fromkeys(f"{row['device']}/{row['port']}" for row in rows))
     at = datetime.fromtimestamp(worst["anomaly_ns"] / 1e9, UTC).strftime("%H:%M:%S")
-    ratio = "nothing was usual" if worst["anomaly_ratio"] is None else f"{worst['anomaly_ratio']:.3g} times the usual rate"
+    ratio = {None: "nothing was usual", 0.0: "no traffic"}.get(
+        worst["anomaly_ratio"]
+    ) or f"{worst['anomaly_ratio']:.3g} times the usual rate"
     more = f" and {len(ports) - 1} more ports" if len(ports) > 1 else ""
     return [
         Finding(
             code="TRAFFIC_ANOMALY",
             title=f"The traffic of {ports[0]}{more} left its course ({ratio} at {at} UTC)",
             detail=(
-                f"{worst['anomalies']} of {worst['polls']} polls of {worst['poll_ms'] / 1000:g} s are far from the "
+                f"{worst['anomalies']} of {worst['polls']} polls of {format_ms(worst['poll_ms'])} are far from the "
                 "median of those around them, and "
                 "most other links do not show it. What is shorter than a poll cannot be seen. An effect of the traffic, no cause by itself."
             ),

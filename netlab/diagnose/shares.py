@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import polars as pl
 
+from netlab.diagnose.advice import transfer_action
 from netlab.diagnose.limits import OWN_DESIGN
 from netlab.diagnose.timeline import Timeline, cost_ms, layer_cause, name_group, name_ranks
 from netlab.findings import Finding, Subject
@@ -85,7 +86,7 @@ def network_share(timeline: Timeline) -> list[Finding]:
     action = (
         "Record all ranks (netlab.capture on every rank), so that waiting and transfer can be told apart."
         if upper
-        else "Find the group with the most exposed transfer, then compare its bus bandwidth with what its link can do."
+        else transfer_action(timeline)
     )
     return [
         Finding(

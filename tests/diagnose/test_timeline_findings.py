@@ -300,6 +300,27 @@ def test_two_transfers_at_once_share_a_link_and_are_not_each_slow(at_once: bool,
     assert ("LOW_BUS_BANDWIDTH" in _codes(verdict)) is low
 
 
+@pytest.mark.parametrize(
+    ("gbps", "transfer_ms", "size", "says"),
+    [
+        # Between two ranks bus bandwidth is bytes over time: 240 MB in 60 ms are 4 GB/s.
+        (None, 60, 240_000_000, "reaches 4 GB/s. Whether that is slow, only its link can tell: give inter_node_gbps"),
+        (40, 60, 240_000_000, "reaches 4 GB/s, 80 % of the declared link: the link does its part"),
+        (320, 60, 240_000_000, "reaches 4 GB/s, 10 % of the declared link. Find out what holds it back"),
+        (320, 60, 6_000_000, "reaches 0.1 GB/s, 0.2 % of the declared link: messages of 6 MB cannot fill it"),
+    ],
+)
+def test_the_action_on_transfer_is_told_by_how_far_the_link_is_used(gbps: float | None, transfer_ms: float, size: int, says: str) -> None:
+    made = Timelines(["a", "b"])
+    made.step(1, 0, 100)
+    for rank in (0, 1):
+        made.kernel(rank, 0, 40, launch=-1)
+    made.collective({0: 40, 1: 40}, 40 + transfer_ms, size=size)
+    verdict = _judge(made.figures(declared_gbps={"inter_node": gbps} if gbps else {}))
+    action = _found(verdict, "NETWORK_SHARE").action
+    assert action.startswith(f"all_reduce between ranks 0 and 1 holds 100 % of the exposed transfer and {says}")
+
+
 def test_small_messages_are_the_schedule_and_no_slow_link() -> None:
     made = Timelines(["a", "b"])
     made.step(1, 0, 100)
