@@ -120,7 +120,7 @@ def bus_bandwidth(frame: pl.DataFrame) -> Any:
             text = base.transform_filter(f"datum.side == {side}").mark_text(align=align, baseline="bottom", dy=-4, fontWeight=600)
             parts.append(text.encode(y=at, x=alt.value(place), text="text:N", color=colour))
     chart = alt.layer(*parts).properties(width=WIDTH, height=250)
-    subtitle = "Data moved per second once the last member has arrived, without waiting. Dashed: what the link can do, for all that share it at the time."
+    subtitle = "Data per second once the last member has arrived. Dashed: what the link can do, for all that share it."
     return titled(
         chart, "bus-bandwidth", _bandwidth_title(shown), subtitle, f"{plural(shown.height, 'point')}, one per operation, size and group."
     )
