@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ import polars as pl
 
 from netlab.schema.analysis import FINDINGS
 
-__all__ = ["FINDING_CODES", "Finding", "Subject", "findings_frame", "ranked"]
+__all__ = ["FINDING_CODES", "Finding", "Subject", "findings_frame", "localised_port", "ranked"]
 
 #: Code to meaning; the source of docs/codes.md.
 FINDING_CODES: dict[str, str] = {
@@ -132,6 +132,15 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     #: Symptoms stand below the cause that explains them.
     symptom: bool = False
     id: str = ""
+
+
+def localised_port(evidence: Iterable[Mapping[str, Any]]) -> str | None:
+    """The port that the evidence of a finding shows to have slowed the job; None where it shows none.
+
+    >>> localised_port([{"port": "leaf1/swp2", "localisation": "localised"}]), localised_port([{"port": "leaf1/swp2"}])
+    ('leaf1/swp2', None)
+    """
+    return next((str(row["port"]) for row in evidence if row.get("localisation") == "localised"), None)
 
 
 def ranked(findings: Iterable[Finding]) -> list[Finding]:

@@ -11,7 +11,7 @@ from netlab.diagnose.host import unqueued_share
 from netlab.diagnose.limits import IDLE_SHARE
 from netlab.diagnose.shares import blamed_ranks, comm_above, culprit_group, limit_text, main_layer, main_waits, percent, wait_cause
 from netlab.diagnose.timeline import Timeline, layer_cause, name_group, name_ranks, pooled_waits
-from netlab.findings import Finding, ranked
+from netlab.findings import Finding, localised_port, ranked
 from netlab.run import RunFacts
 
 __all__ = ["Conclusion", "conclude", "judge"]
@@ -71,7 +71,8 @@ def conclude(timeline: Timeline | None, findings: Sequence[Finding], facts: RunF
     flagged = bool(timeline.totals["flagged"])
     status = "flagged" if flagged else "warn" if weighty or comm_above(timeline) else "pass"
     cause = _cause(timeline, weighty, status)
-    return Conclusion(status=status, flagged=flagged, cause=cause, headline=_sentence(_headline(timeline, weighty, facts, status, cause)))
+    head = _headline(timeline, weighty, facts, status, cause) + _guilty_link(weighty, cause)
+    return Conclusion(status=status, flagged=flagged, cause=cause, headline=_sentence(head))
 
 
 def _cause(timeline: Timeline, weighty: Sequence[Finding], status: str) -> str:
@@ -121,6 +122,13 @@ def _headline(timeline: Timeline, weighty: Sequence[Finding], facts: RunFacts, s
         title, code = (shown or weighty[0]).title, (shown or weighty[0]).code
         return title if code == "NETWORK_SHARE" else f"{title}; {share}"
     return f"{share[0].upper()}{share[1:]}, and nothing of weight was found"
+
+
+def _guilty_link(weighty: Sequence[Finding], cause: str) -> str:
+    """What the headline adds where the fabric is the cause and one of its links was localised."""
+    ports = (localised_port(finding.evidence) for finding in weighty)
+    port = next((port for port in ports if port is not None), None)
+    return f"; the slow steps follow {port}" if port is not None and cause == "fabric" else ""
 
 
 def _waiting(timeline: Timeline, cause: str) -> str:

@@ -6,6 +6,7 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from netlab.findings import localised_port
 from netlab.units import format_ms, format_percent
 
 if TYPE_CHECKING:
@@ -142,7 +143,9 @@ def _next(verdict: Verdict) -> str:
     worth = [finding for finding in verdict.findings if finding.severity != "info"]
     if not worth:
         return ""
-    first = worth[0]
+    # Ranks that a guilty link holds up may lose a little more than the link: the link is what to repair.
+    guilty = (finding for finding in worth if verdict.cause == "fabric" and localised_port(finding.evidence))
+    first = next(guilty, worth[0])
     lost = f" Up to {format_ms(first.time_lost_ms)} a step." if first.time_lost_ms else ""
     reason = f"because {first.title.rstrip('.')}.{lost}"
     return f'<p class="nl-next"><b>Do next:</b> {escape(first.action)}<br><span class="nl-because">{escape(reason)}</span></p>'

@@ -386,3 +386,13 @@ def test_no_trace_is_inconclusive_or_warns_by_its_findings() -> None:
     verdict = judge(empty, FACTS, [fault])
     assert (verdict.status, verdict.cause, verdict.flagged) == ("warn", "fabric", False)
     assert verdict.headline.startswith("nodeb uses sockets")
+
+
+@pytest.mark.parametrize(("word", "named"), [("localised", True), ("associated", False)])
+def test_the_headline_of_a_slow_fabric_names_the_link_that_was_localised_and_no_other(word: str, named: bool) -> None:
+    evidence = [{"port": "leaf1/swp2", "localisation": word}]
+    fault = Finding(code="LINK_ERRORS", title="leaf1/swp2 has errors", detail="", action="", source="", cause="fabric", evidence=evidence)
+    slow = _steps(["a", "b"], {}, 60).figures()
+    assert judge(slow, FACTS, [fault]).headline.endswith("; the slow steps follow leaf1/swp2.") is named
+    # Inside one host no link of the fabric can be guilty.
+    assert "leaf1" not in judge(_steps(["a", "a"], {}, 60).figures(), FACTS, [fault]).headline

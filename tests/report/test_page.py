@@ -152,6 +152,17 @@ def test_card_says_its_status_in_words(status: str) -> None:
     assert "limit 25 %" in card
 
 
+def test_card_says_to_repair_the_link_that_holds_the_waited_for_ranks_up() -> None:
+    import msgspec
+
+    verdict = msgspec.structs.replace(made_run(ranks=2, steps=2, slow_rank=1).verdict, cause="fabric")
+    slow = verdict.findings[0]
+    link = msgspec.structs.replace(slow, action="Replace the cable.", evidence=[{"port": "leaf1/swp2", "localisation": "localised"}])
+    both = msgspec.structs.replace(verdict, findings=[slow, link])
+    assert "<b>Do next:</b> Replace the cable." in card_html(both)
+    assert "<b>Do next:</b> Replace the cable." not in card_html(msgspec.structs.replace(both, cause="straggler"))
+
+
 def test_many_missing_charts_fold_into_one_line() -> None:
     from netlab.report.panels import Missing
 
