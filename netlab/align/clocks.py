@@ -258,7 +258,9 @@ def _errors(ends: pl.DataFrame, offset: list[float], drift: list[float] | None, 
 
 
 def _tell(table: pl.DataFrame, issues: list[Issue]) -> None:
-    skewed = table.filter((pl.col("offset_ns").abs() > SKEW_NS) & (pl.col("offset_ns").abs() > pl.col("error_ns").fill_null(0)))
+    # An offset is against the lowest rank, whose clock is known no better than to its own error.
+    error = pl.col("error_ns").fill_null(0) + pl.lit(table["error_ns"].fill_null(0).first(), pl.Int64)
+    skewed = table.filter(pl.col("offset_ns").abs() > pl.max_horizontal(pl.lit(SKEW_NS), error))
     for domain, offset in skewed.select("domain", "offset_ns").unique().sort("domain").iter_rows():
         side = "ahead of" if offset > 0 else "behind"
         text = (

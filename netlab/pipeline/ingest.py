@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import re
 import shutil
 import subprocess
 import sys
@@ -36,6 +37,9 @@ root, source, path = sys.argv[1:]
 sys.stdout.buffer.write(msgspec.json.encode(parse_file(InputFile(source, Path(path)), Path(root))))
 """
 
+#: How the JSON begins that netlab writes itself: verdicts, what-if answers, the truth of a made run.
+_OWN_JSON = re.compile(rb'\s*\{\s*"schema"\s*:\s*"(netlab\.[a-z]+)/\d')
+
 #: Called with the number of files done, of all files, and the name of the last one.
 Progress = Callable[[int, int, str], None]
 
@@ -68,7 +72,9 @@ def _parse(file: InputFile, draft: Path, sha256: str, size: int) -> StoredFile:
     head = read_head(file.path)
     reader = claim(head, file.path)
     if reader is None:
-        message = f"{file.source}: no reader recognises its content; it was left out."
+        own = _OWN_JSON.match(head)
+        what = f"a result of netlab itself ({own[1].decode()}), no measurement" if own else "no reader recognises its content"
+        message = f"{file.source}: {what}; it was left out."
         return _rejected(None, sha256, size, Issue(code="UNKNOWN_FORMAT", severity="info", source=file.source, message=message))
     try:
         return StoredFile.from_parsed(reader.read(file.path, Sink(draft), file.source), sha256, size)

@@ -119,6 +119,17 @@ def test_scatter_of_ends_is_the_error_and_splits_no_host() -> None:
     assert not issues
 
 
+def test_an_offset_within_the_error_of_both_clocks_is_no_skew() -> None:
+    at = np.arange(9) * 100_000_000
+    # Rank 1 is 0.8 ms ahead in the middle, but ends of both scatter by up to 3 ms, as those of Gloo threads do.
+    scatter = np.array([-3, -2, -1, 0, 0.8, 1.6, 2.6, 3.6, 4.6]) * 1e6
+    issues: list[Issue] = []
+    found = measure_clocks(_matched({0: at.tolist(), 1: (at + scatter.astype(np.int64)).tolist()}), [0, 1], {}, issues)
+    assert found.table["offset_ns"].to_list() == [0, 800_000]
+    assert found.table["error_ns"].sum() > 800_000
+    assert not issues
+
+
 def _ahead(us: int) -> Callable[[Document], None]:
     def change(document: Document) -> None:
         for event in document["traceEvents"]:

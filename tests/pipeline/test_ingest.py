@@ -16,8 +16,8 @@ import pytest
 from netlab.config import load_settings
 from netlab.errors import RunError
 from netlab.pipeline import ingest
-from netlab.pipeline.ingest import ingest_files
-from netlab.pipeline.inputs import find_inputs
+from netlab.pipeline.ingest import ingest_files, parse_file
+from netlab.pipeline.inputs import InputFile, find_inputs
 from netlab.pipeline.stages import ingest_inputs, open_run
 from netlab.pipeline.store import FileStore
 from netlab.run import Run
@@ -129,6 +129,15 @@ def test_a_file_option_that_names_no_input_is_said(made: Path, tmp_path: Path) -
     (message,) = run.frame("issues").filter(pl.col("code") == "UNUSED_FILE_OPTION")["message"].to_list()
     assert "rank9" in message
     assert "did you mean" in message
+
+
+@pytest.mark.parametrize("text", ['{"schema":"netlab.truth/1"}', '{\n "schema": "netlab.check/1",'])
+def test_results_of_netlab_itself_are_named_as_such(tmp_path: Path, text: str) -> None:
+    (tmp_path / "result.json").write_text(text)
+    stored = parse_file(InputFile("result.json", tmp_path / "result.json"), tmp_path / "store")
+    assert stored.status == "rejected"
+    assert stored.issues[0].severity == "info"
+    assert "result of netlab itself" in str(stored.message)
 
 
 def test_hidden_files_and_own_configuration_are_no_inputs(tmp_path: Path) -> None:
