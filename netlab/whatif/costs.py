@@ -1,11 +1,13 @@
 """What a collective costs: NCCL's factors, latency and byte part of every measured transfer, and how sure the split is.
 
 ``transfer = a + b x bytes``. NCCL models its own collectives so (src/graph/tuning.cc, v2.30: time = latency + bytes / bandwidth). The
-measured split transfers of the run decide; NCCL's printed table is the prior where sizes vary too little to tell a from b.
+measured split transfers of the run decide; NCCL's printed table is the prior where sizes vary too little to tell a from b. Bytes never move
+faster than the declared rate of the links, so what a transfer took beyond that is the most that its latency can be.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +19,7 @@ from netlab.attribute.bandwidth import bus_factor
 from netlab.run import Run
 from netlab.whatif.build import Model
 
-__all__ = ["Fit", "Transfers", "theil_sen", "transfers"]
+__all__ = ["Fit", "Transfers", "ring_lanes", "theil_sen", "transfers"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -25,6 +27,10 @@ Floats = NDArray[np.float64]
 #: A slope needs sizes that span this much, and this many instances (notes/whatif.md 3.0).
 _MIN_SPAN = 4.0
 _MIN_SAMPLES = 8
+#: Closer sizes do too if there are this many instances and they leave the latency this sure (of the shortest transfer).
+_CLOSE_SPAN = 2.0
+_MANY_SAMPLES = 50
+_SURE = 0.10
 #: Messages up to this size are all latency (64 KiB take 1.3 us at 400 Gbit/s), if there are this many of them.
 _SMALL_BYTES = 64 * 1024
 _MIN_SMALL = 5
@@ -55,9 +61,13 @@ def theil_sen(size: Floats, time: Floats) -> tuple[float, float]:
     (10.0, 2.0)
     """
     if len(size) > _MAX_SAMPLES:
-        chosen = np.linspace(0, len(size) - 1, _MAX_SAMPLES).astype(int)
-        order = np.argsort(size, kind="stable")[chosen]
-        size, time = size[order], time[order]
+        # As many of every size as there are, up to an equal part: a few small messages among many large ones hold the line up.
+        groups = [np.flatnonzero(size == one) for one in np.unique(size)]
+        part = max(1, _MAX_SAMPLES // len(groups))
+        chosen = np.concatenate([own[np.linspace(0, len(own) - 1, min(len(own), part)).astype(int)] for own in groups])
+        if len(chosen) > _MAX_SAMPLES:
+            chosen = chosen[np.linspace(0, len(chosen) - 1, _MAX_SAMPLES).astype(int)]
+        size, time = size[chosen], time[chosen]
     one, other = np.triu_indices(len(size), 1)
     apart = size[one] != size[other]
     slopes = (time[other] - time[one])[apart] / (size[other] - size[one])[apart]
@@ -122,12 +132,29 @@ class Transfers:
         return np.where(usable, factor * self.bytes / np.where(moving > 0, moving, 1), np.nan)
 
 
-def transfers(run: Run, model: Model) -> Transfers:
+def ring_lanes(members: Sequence[int], host_of: Mapping[int, int | str]) -> int:
+    """GPUs of a group on the host that has fewest of them: so many NICs carry a ring between hosts.
+
+    >>> ring_lanes([0, 1, 4, 5, 6], {0: "a", 1: "a", 4: "b", 5: "b", 6: "b"})
+    2
+    """
+    found = [host_of[rank] for rank in members if rank in host_of]
+    return min((found.count(host) for host in set(found)), default=1) or 1
+
+
+def transfers(run: Run, model: Model, link_gbps: Mapping[str, float | None] | None = None) -> Transfers:
     """Split every transfer of the run into latency and bytes.
 
-    Where sizes of one kind of collective span less than a factor of 4 or there are fewer than 8 instances, the latency is that of small
-    messages of the same operation and layer, else NCCL's own from the log's TUNING table; without either the whole transfer counts as
-    bytes.
+    Where sizes of one kind of collective span less than a factor of 4 (2, if there are many instances and the line is sure) or there are
+    fewer than 8 instances, the latency is that of small messages of the same operation and layer, else NCCL's own from the log's TUNING
+    table; without either the whole transfer counts as bytes.
+
+    Parameters
+    ----------
+    run, model
+        The run and its graph.
+    link_gbps
+        Declared one-direction rate per GPU of each layer (``intra_node``, ``inter_node``); None where it is not known.
     """
     rows = model.communication
     frame = model.activities.frame[rows].with_row_index("place")
@@ -142,7 +169,13 @@ def transfers(run: Run, model: Model) -> Transfers:
     split = np.where(frame["split"].is_null().to_numpy(), "unknown", frame["split"].fill_null("unknown").to_numpy()).astype(object)
     # A member alone in its instance, in a group of several, has not been split, whatever its row says.
     split[(split == "measured") & ~waits & (frame["size"].to_numpy() > 1) & (frame["instance"].is_null().to_numpy())] = "unknown"
-    fits = _fits(frame.with_columns(pl.Series("quality", split.astype(str))), run.frame("tuning_predictions"), cpu=model.cpu)
+    host_of = {rank: host for host, ranks in run.facts.hosts.items() for rank in ranks}
+    fits = _fits(
+        frame.with_columns(pl.Series("quality", split.astype(str))),
+        run.frame("tuning_predictions"),
+        _Wire(link_gbps or {}, host_of),
+        cpu=model.cpu,
+    )
     latency = np.zeros(len(rows))
     size = frame["bytes"].fill_null(0).to_numpy().astype(float)
     for key, indices in (
@@ -185,7 +218,24 @@ def _key(values: dict[str, str | None]) -> tuple[str, str, str]:
     return (values["group"] or "", values["op"] or "unknown", values["dtype"] or "")
 
 
-def _fits(frame: pl.DataFrame, table: pl.DataFrame, *, cpu: bool) -> dict[tuple[str, str, str], Fit]:
+@dataclass(frozen=True)
+class _Wire:
+    """The least time that bytes take on the declared links."""
+
+    link_gbps: Mapping[str, float | None]
+    host_of: Mapping[int, int | str]
+
+    def ns_per_byte(self, group: str, op: str, layer: str | None, members: int) -> float:
+        """Per byte of the message; 0 where the rate is not declared."""
+        gbps = self.link_gbps.get(layer or "")
+        factor = bus_factor(op, members)
+        if not gbps or factor is None:
+            return 0.0
+        ranks = [int(rank) for rank in group.split(",") if rank.strip().isdigit()]
+        return factor * 8 / (gbps * (ring_lanes(ranks, self.host_of) if layer == "inter_node" else 1))
+
+
+def _fits(frame: pl.DataFrame, table: pl.DataFrame, wire: _Wire, *, cpu: bool) -> dict[tuple[str, str, str], Fit]:
     usable = frame.filter((pl.col("quality") == "measured") & (pl.col("bytes") > 0) & (pl.col("total") > 0))
     samples = usable.group_by("group", "op", "dtype", "instance", maintain_order=True).agg(
         pl.col("total").max(), pl.col("bytes").max(), pl.col("layer").first(), pl.col("size").first()
@@ -200,24 +250,49 @@ def _fits(frame: pl.DataFrame, table: pl.DataFrame, *, cpu: bool) -> dict[tuple[
     ):
         size, time = np.array(sizes, float), np.array(times, float)
         name = _key(key)
-        # Without a sign of its own, latency may be that of a ring's rounds.
-        rounds = (2 if name[1] == "all_reduce" else 1) * max(int(members) - 1, 1)
-        most = min(rounds * (_CPU_ROUND_NS if cpu else _DEVICE_ROUND_NS), float(time.min()) / 2)
-        latency, slope, source, span = 0.0, float(np.median(time / size)), "none", (0.0, most)
-        if len(size) >= _MIN_SAMPLES and size.max() >= _MIN_SPAN * size.min():
-            a, b = theil_sen(size, time)
-            if a >= 0 and b > 0:
-                latency, slope, source, span = a, b, "fit", _intercept_range(size, time, a, b)
+        least = wire.ns_per_byte(name[0], name[1], layer, int(members))
+        cap = float(np.quantile(time - least * size, 0.05))
+        if cap <= 0:
+            least, cap = 0.0, float(time.min())  # faster than the declared links: the declaration is wrong
         own, own_range = small.get((name[1], layer), (None, (0.0, 0.0)))
         printed = _prior(table, name[1], float(np.median(size)))
-        known = ((own, own_range, "small messages"), (printed, ((printed or 0.0) / 2, (printed or 0.0) * 2), "table"))
-        for prior, prior_range, origin in known:
-            large = size > _SMALL_BYTES
-            if source == "none" and prior is not None and large.any() and prior < time[large].min():
-                latency, slope, source = prior, float(np.median((time[large] - prior) / size[large])), origin
-                span = (prior_range[0], min(prior_range[1], float(time[large].min())))
-        found[name] = Fit(latency, slope, source, len(size), span)
+        priors = ((own, own_range, "small messages"), (printed, ((printed or 0.0) / 2, (printed or 0.0) * 2), "table"))
+        line = _line(size, time)
+        if line is not None:
+            fit = line if line.ns_per_byte >= least else replace(line, latency_ns=max(0.0, float(np.median(time - least * size))))
+            found[name] = replace(fit, ns_per_byte=max(fit.ns_per_byte, least), latency_range_ns=_within(fit.latency_range_ns, cap, fit))
+            continue
+        # Without a sign of its own, latency may be that of a ring's rounds.
+        rounds = (2 if name[1] == "all_reduce" else 1) * max(int(members) - 1, 1)
+        most = min(rounds * (_CPU_ROUND_NS if cpu else _DEVICE_ROUND_NS), float(time.min()) / 2, cap)
+        fit = Fit(0.0, float(np.median(time / size)), "none", len(size), (0.0, most))
+        large = size > _SMALL_BYTES
+        for prior, span, origin in priors:
+            if fit.source == "none" and prior is not None and large.any() and prior < time[large].min():
+                prior = min(prior, cap)
+                fit = Fit(prior, float(np.median((time[large] - prior) / size[large])), origin, len(size), span)
+                fit = replace(fit, latency_range_ns=_within(span, min(cap, float(time[large].min())), fit))
+        found[name] = fit
     return found
+
+
+def _within(span: tuple[float, float], most: float, fit: Fit) -> tuple[float, float]:
+    """The range of a latency, cut at the most that it can be, and never without its point."""
+    return min(span[0], most, fit.latency_ns), max(min(span[1], most), fit.latency_ns)
+
+
+def _line(size: Floats, time: Floats) -> Fit | None:
+    """Latency and slope of a robust line; None where sizes are too few or too alike to tell them apart."""
+    if len(size) < _MIN_SAMPLES or size.max() < _CLOSE_SPAN * size.min():
+        return None
+    a, b = theil_sen(size, time)
+    if a < 0 or b <= 0:
+        return None
+    span = _intercept_range(size, time, a, b)
+    wide = size.max() >= _MIN_SPAN * size.min()
+    if not wide and (len(size) < _MANY_SAMPLES or span[1] - a > _SURE * time.min()):
+        return None
+    return Fit(a, b, "fit", len(size), span)
 
 
 def _intercept_range(size: Floats, time: Floats, latency: float, slope: float) -> tuple[float, float]:

@@ -91,9 +91,10 @@ def what_if(
     setting = Setting(
         run=run,
         model=model,
-        transfers=transfers(run, model),
+        transfers=transfers(run, model, {"intra_node": rates["intra_node_gbps"], "inter_node": rates["inter_node_gbps"]}),
         codecs=codecs,
-        **rates,
+        intra_node_gbps=rates["intra_node_gbps"],
+        inter_node_gbps=rates["inter_node_gbps"],
     )
     if scenarios is None and order_matters(setting):
         asked += (Scenario(name="ranks of a leaf next to each other", changes=(Topology(rank_order="best"),)),)

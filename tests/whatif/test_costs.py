@@ -62,6 +62,28 @@ def test_the_unchanged_run_replays_the_same_whatever_its_latency_may_be() -> Non
     assert at_latency_ends(Draft.of(setting), setting) is None
 
 
+def test_a_few_smaller_messages_among_many_of_one_size_tell_latency_from_bytes() -> None:
+    # 3 MiB buckets and the 1 MiB rest of every layer: sizes three times apart, but many, and the line is sure.
+    sizes = [3 * MIB, 3 * MIB, 3 * MIB, 3 * MIB, 3 * MIB, 1 * MIB] * 100
+    run = _series(sizes, [(0.2 + 0.02 * size / MIB) * (1 + 0.01 * ((7 * n) % 5 - 2)) for n, size in enumerate(sizes)])
+    fit = next(iter(transfers(run, build_model(run)).fits.values()))
+    assert fit.source == "fit"
+    assert fit.latency_ns == pytest.approx(200_000, rel=0.03)
+    few = _series(sizes[:18], [0.2 + 0.02 * size / MIB for size in sizes[:18]])
+    assert next(iter(transfers(few, build_model(few)).fits.values())).source == "none"
+
+
+def test_what_bytes_need_on_the_declared_links_is_no_latency() -> None:
+    # 64 MiB at 400 Gbit/s take 1.34 ms of each 1.5 ms, so at most 0.16 ms are latency, whatever small messages of another kind took.
+    run = _series([1024] * 5 + [64 * MIB] * 2, [0.5] * 5 + [1.5] * 2)
+    fit = next(iter(transfers(run, build_model(run), {"inter_node": 400.0}).fits.values()))
+    least = 64 * MIB * 8 / 400
+    assert fit.latency_ns <= 1.5e6 - least + 1
+    assert fit.latency_range_ns[1] <= 1.5e6 - least + 1
+    free = next(iter(transfers(run, build_model(run)).fits.values()))
+    assert free.latency_ns == pytest.approx(500_000)
+
+
 def test_one_slow_transfer_does_not_move_the_line() -> None:
     sizes = [MIB * k for k in (1, 2, 3, 4, 5, 6, 7, 8, 8)]
     run = _series(sizes, [1 + 0.5 * size / MIB for size in sizes[:8]] + [50.0])

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netlab.whatif.changes.targets import require_split
+from netlab.whatif.costs import ring_lanes
 from netlab.whatif.draft import Draft, Setting
 
 __all__ = ["Hosts", "Mask", "on_layer"]
@@ -38,8 +39,7 @@ class Hosts:
 
     def lanes(self, members: list[int]) -> int:
         """GPUs of the group on the host that has fewest of them: so many NICs carry a ring between hosts."""
-        found = [self.host_of[rank] for rank in members if rank in self.host_of]
-        return min((found.count(host) for host in set(found)), default=1) or 1
+        return ring_lanes(members, self.host_of)
 
 
 def on_layer(draft: Draft, setting: Setting, hosts: Hosts, layer: str) -> Mask:
