@@ -52,6 +52,8 @@ class Setting:
     inter_node_gbps: float | None = None
     #: Codec costs of the user's device, where they were measured.
     codecs: CodecCosts | None = None
+    #: Gradients of unknown instants are there only when their measured bucket was full, instead of evenly before.
+    late_gradients: bool = False
 
     @property
     def unknown_share(self) -> float:
@@ -89,10 +91,12 @@ class Draft:
     assumptions: list[str] = field(default_factory=list)
     inputs_used: list[str] = field(default_factory=list)
     inputs_missing: list[str] = field(default_factory=list)
-    #: Relative range by which the byte part may differ from its point value (low, high), from declared intervals.
-    byte_range: tuple[float, float] = (1.0, 1.0)
+    #: Least and most that the byte part of each transfer may be, relative to its point value; None where nothing was said.
+    byte_range: tuple[Floats, Floats] | None = None
     #: By how much a step may get longer because ranks on the cores of one host no longer leave them to each other.
     crowded_ms: float = 0.0
+    #: Gradients were taken to appear evenly, because no instants of theirs are known.
+    even_gradients: bool = False
     #: Edges between nodes that the scenario adds and takes away (places among the graph's predecessors).
     more: list[tuple[Ints, Ints]] = field(default_factory=list)
     dropped: list[Ints] = field(default_factory=list)
@@ -131,13 +135,22 @@ class Draft:
         self.before_ns = np.concatenate((self.before_ns, nothing))
         return np.arange(first, self.size)
 
-    def durations(self, byte_scale: float = 1.0) -> Floats:
+    def widen(self, chosen: NDArray[np.bool_] | Ints, low: float, high: float) -> None:
+        """The byte part of the chosen transfers may be ``low`` to ``high`` times its point value. Call it once all transfers are there."""
+        if low == high == 1.0:
+            return
+        if self.byte_range is None:
+            self.byte_range = np.ones(self.transfers.size), np.ones(self.transfers.size)
+        self.byte_range[0][chosen] *= low
+        self.byte_range[1][chosen] *= high
+
+    def durations(self, byte_scale: float | Floats = 1.0) -> Floats:
         """Length of every node; transfers are latency plus bytes."""
         result = self.duration_ns.copy()
         result[self.transfers.node] = self.latency_ns + self.byte_ns * byte_scale
         return result
 
-    def costs(self, byte_scale: float = 1.0) -> Floats:
+    def costs(self, byte_scale: float | Floats = 1.0) -> Floats:
         """Cost of every node."""
         return self.lag_ns + self.durations(byte_scale) + self.lead_ns + self.tail_ns
 

@@ -45,9 +45,9 @@ class Engine:
         self.rule = StepRule(setting.model)
         self.sharing = Sharing(setting.model, setting.transfers, setting.model.graph.end_ns)
 
-    def run(self, drafts: Sequence[Draft], byte_scales: Sequence[float] | None = None) -> list[Result]:
+    def run(self, drafts: Sequence[Draft], byte_scales: Sequence[float | Floats] | None = None) -> list[Result]:
         """Replay drafts; those that keep the run's graph share one pass. ``byte_scales`` stretch the byte part of each."""
-        scales = list(byte_scales or [1.0] * len(drafts))
+        scales: list[float | Floats] = list(byte_scales or [1.0] * len(drafts))
         results: dict[int, Result] = {}
         plain = [place for place, draft in enumerate(drafts) if not draft.more and not draft.dropped]
         graph = self.setting.model.graph
@@ -76,7 +76,7 @@ class Engine:
         except RunError:
             return None
 
-    def _retimed(self, draft: Draft, end: Floats, scale: float) -> tuple[Floats, Floats]:
+    def _retimed(self, draft: Draft, end: Floats, scale: float | Floats) -> tuple[Floats, Floats]:
         """Alternate fair sharing of links and replay until nothing moves; a run whose collectives never overlap is done at once."""
         graph, t = self.setting.model.graph, draft.transfers
         duration = draft.durations(scale)
@@ -108,14 +108,27 @@ class Engine:
         lead = draft.lead_ns + draft.before_ns
         return Result(end, duration, lead, draft.tail_ns, self.rule.borders(end, duration, lead))
 
-    def _altered(self, draft: Draft, cost: Floats) -> Floats:
+    def possible(self, draft: Draft) -> bool:
+        """Whether the edges that the scenario adds leave an order: nothing waits for what waits for it."""
+        if not draft.more:
+            return True
+        try:
+            topological_order(draft.size, *self._edges(draft), np.arange(draft.size))
+        except RunError:
+            return False
+        return True
+
+    def _edges(self, draft: Draft) -> tuple[Ints, Ints]:
         graph = self.setting.model.graph
         keep = np.ones(len(graph.predecessor), bool)
         for places in draft.dropped:
             keep[places] = False
         source = [graph.predecessor[keep].astype(np.int64), *(edge[0] for edge in draft.more)]
         target = [np.repeat(np.arange(graph.size), np.diff(graph.pointer))[keep], *(edge[1] for edge in draft.more)]
-        sources, targets = np.concatenate(source), np.concatenate(target)
+        return np.concatenate(source), np.concatenate(target)
+
+    def _altered(self, draft: Draft, cost: Floats) -> Floats:
+        sources, targets = self._edges(draft)
         order = topological_order(draft.size, sources, targets, np.arange(draft.size))
         place = np.empty(draft.size, np.int64)
         place[order] = np.arange(draft.size)

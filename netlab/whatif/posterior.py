@@ -6,6 +6,7 @@ measured total stays, so the unchanged run replays the same wherever in it the t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -19,12 +20,22 @@ __all__ = ["at_latency_ends"]
 Floats = NDArray[np.float64]
 
 
-def at_latency_ends(draft: Draft, setting: Setting) -> tuple[Draft, Draft] | None:
+def at_latency_ends(draft: Draft, setting: Setting, again: Callable[[Setting], Draft] | None = None) -> tuple[Draft, Draft] | None:
     """The draft with the least and with the most latency that fits the run (95 %); None where that changes nothing.
 
-    Transfers that the scenario adds keep their parts.
+    ``again`` drafts the scenario anew in another setting: needed where it adds transfers (buckets), whose parts come from
+    those it replaces.
     """
     t = setting.transfers
+    if draft.transfers.size > t.size and again is not None:
+        least, most = _bounds(t)
+        if not (most - least > 1.0).any():
+            return None
+        total = t.latency_ns + t.byte_ns
+        one, other = (
+            again(replace(setting, transfers=replace(t, latency_ns=latency, byte_ns=total - latency))) for latency in (least, most)
+        )
+        return one, other
     own = slice(0, t.size)
     by_latency, by_bytes = _ratio(draft.latency_ns[own], t.latency_ns), _ratio(draft.byte_ns[own], t.byte_ns)
     moved = ~np.isclose(by_latency, by_bytes)

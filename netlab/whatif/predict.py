@@ -40,6 +40,11 @@ Floats = NDArray[np.float64]
 DEFAULT_THRESHOLD = Fraction(1, 4)
 #: Communication of unknown split beyond this share has to be mentioned (DESIGN section 2: 1 %).
 _UNKNOWN = 0.01
+#: Of buckets, say, that hold gradients of work which waited for the bucket before.
+_CONTRADICTION = (
+    "The change contradicts the order of the run: work in between waits for communication that it would put behind that work "
+    "(buckets of several passes, or collectives that are no gradients), so it has no answer here."
+)
 
 
 @dataclass(frozen=True)
@@ -191,9 +196,11 @@ class _Study:
         drafts: list[Draft | Refusal] = []
         for scenario in asked:
             try:
-                drafts.append(apply(self.setting, scenario))
+                draft = apply(self.setting, scenario)
             except Refusal as refusal:
                 drafts.append(refusal)
+                continue
+            drafts.append(draft if self.engine.possible(draft) else Refusal(_CONTRADICTION))
         living = [draft for draft in drafts if isinstance(draft, Draft)]
         replayed = zip(self.engine.run(living), self.engine.floors(living), strict=True)
         return [
@@ -223,7 +230,7 @@ class _Study:
             shares = self._simulated_shares(draft, result)
         predicted = self._mean(lengths)
         bound = min(predicted, floor_ms)
-        low80, high80, low95, high95 = self.widths.interval(draft, lengths, predicted, bound)
+        low80, high80, low95, high95 = self.widths.interval(draft, lengths, predicted, bound, lambda setting: apply(setting, scenario))
         slower80, slower95 = self._contended(draft, shares)
         high80, high95 = high80 + slower80 + draft.crowded_ms / 2, high95 + slower95 + draft.crowded_ms
         if draft.bound is not None and self.setting.unknown_share > _UNKNOWN:

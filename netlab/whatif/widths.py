@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,15 +36,19 @@ class Widths:
     per_step: Callable[[Floats], Floats]
     measured_ms: float
 
-    def interval(self, draft: Draft, lengths: Floats, predicted: float, bound: float) -> tuple[float, float, float, float]:
+    def interval(
+        self, draft: Draft, lengths: Floats, predicted: float, bound: float, again: Callable[[Setting], Draft]
+    ) -> tuple[float, float, float, float]:
         """Block bootstrap over steps, posterior of the transfers' cost and the model's error, independent of each other.
 
         A change of the network alone cannot be so wrong that it beats the bound, which is the run's own compute, host time and waiting.
+        ``again`` drafts the scenario anew in another setting.
         """
         down = predicted - bound if set(draft.kinds) <= _NETWORK_KINDS else predicted
         model = model_error(tuple(draft.kinds), predicted / self.measured_ms if self.measured_ms else 1.0)
         cost_low, cost_high = self._cost_range(draft, predicted)
-        sure_low, sure_high = self._posterior_range(draft, predicted)
+        cost_high += self._late_gradients(draft, predicted, again)
+        sure_low, sure_high = self._posterior_range(draft, predicted, again)
         per_step = self.per_step(lengths)
         widths = []
         for share, model_half in ((0.80, model.half80), (0.95, model.half95)):
@@ -56,20 +60,29 @@ class Widths:
             own = model_half * predicted
             below = np.linalg.norm([min(own, down), step[0], narrow * sure_low])
             above = np.linalg.norm([own, step[1], narrow * sure_high])
-            widths.append((float(below) + cost_low, float(above) + cost_high))
+            widths.append((min(float(below) + cost_low, max(down, 0.0) + step[0]), float(above) + cost_high))
         (l80, h80), (l95, h95) = widths
         return predicted - l80, predicted + h80, predicted - l95, predicted + h95
 
     def _cost_range(self, draft: Draft, predicted: float) -> tuple[float, float]:
         """How far the step moves when the byte part of transfers does, within declared intervals."""
-        if draft.byte_range == (1.0, 1.0) or draft.bound is not None:
+        if draft.byte_range is None or draft.bound is not None:
             return 0.0, 0.0
         low, high = self.engine.run([draft, draft], draft.byte_range)
         return half_width(predicted, self.mean(low.borders.length_ns), self.mean(high.borders.length_ns))
 
-    def _posterior_range(self, draft: Draft, predicted: float) -> tuple[float, float]:
+    def _late_gradients(self, draft: Draft, predicted: float, again: Callable[[Setting], Draft]) -> float:
+        """How much longer the step gets if gradients of unknown instants come as late as they can."""
+        if not draft.even_gradients or draft.bound is not None:
+            return 0.0
+        late = again(replace(self.setting, late_gradients=True))
+        if not self.engine.possible(late):
+            return 0.0  # work in between waits for them, so they cannot come that late
+        return max(0.0, self.mean(self.engine.run([late])[0].borders.length_ns) - predicted)
+
+    def _posterior_range(self, draft: Draft, predicted: float, again: Callable[[Setting], Draft]) -> tuple[float, float]:
         """How far the step moves between the least and the most latency that fits the run's own transfers."""
-        ends = None if draft.bound is not None else at_latency_ends(draft, self.setting)
+        ends = None if draft.bound is not None else at_latency_ends(draft, self.setting, again)
         if ends is None:
             return 0.0, 0.0
         moved = sorted(self.mean(result.borders.length_ns) for result in self.engine.run(ends))

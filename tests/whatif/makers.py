@@ -27,6 +27,8 @@ class Kernel:
     launch: float | None = None
     layer: str = "inter_node"
     kind: str = ""
+    #: Members of the collective; all ranks of the run if left out.
+    group: str | None = None
 
 
 def make_run(
@@ -65,7 +67,7 @@ def make_run(
                 "window": 0,
                 "step": next((step for rank, step, start, end in steps if rank == k.rank and start <= k.start < end), None),
                 "instance": k.instance,
-                "group": group if communication else None,
+                "group": (k.group or group) if communication else None,
                 "op": k.op if communication else None,
                 "dtype": "Float" if communication else None,
                 "bytes": k.bytes,

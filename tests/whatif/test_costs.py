@@ -196,6 +196,35 @@ def test_a_slower_link_that_was_half_used_becomes_the_limit_below_that() -> None
     assert slower.predicted_ms == pytest.approx(20)
 
 
+def test_the_interval_of_a_link_that_was_never_full_holds_a_limit_that_moves_with_it() -> None:
+    # 64 MiB in 10 ms are 27 % of 200 Gbit/s. A protocol that reaches 27 % of any link would take 20 ms at 100 and 5 ms at 400.
+    run = _series([64 * MIB], [10.0])
+    slower, faster = (_ask(run, Topology(inter_node_gbps=gbps), links=Rates(inter_node_gbps=200.0)) for gbps in (100.0, 400.0))
+    assert slower.predicted_ms == pytest.approx(10)
+    assert faster.predicted_ms == pytest.approx(10)
+    assert (slower.interval80_ms or (0, 0))[1] >= 20
+    assert (faster.interval80_ms or (0, 0))[0] <= 5
+    assert any("will not help" in text for text in faster.assumptions)
+    assert all(answer.confidence == "datasheet" and answer.inputs_missing for answer in (slower, faster))
+
+
+def test_a_declared_range_of_one_network_leaves_the_other_alone() -> None:
+    kernels = [
+        Kernel(rank, at, at + 10, stream=20, instance=number, bytes=64 * MIB, group=group, layer=layer)
+        for at, number, group, layer, ranks in (
+            (0.0, 0, "0,1", "intra_node", (0, 1)),
+            (0.0, 1, "2,3", "intra_node", (2, 3)),
+            (10.0, 2, "0,1,2,3", "inter_node", (0, 1, 2, 3)),
+        )
+        for rank in ranks
+    ]
+    answer = _ask(make_run(kernels, [(rank, 1, 0.0, 20.0) for rank in range(4)]), Topology(efficiency=(0.5, 1.0)))
+    low, high = answer.interval80_ms or (0.0, 0.0)
+    # Only the 10 ms between hosts become 10 to 20; with the links in the hosts it would be 40.
+    assert low < 20.1
+    assert 30 <= high < 35
+
+
 def test_a_group_selector_leaves_other_groups_alone() -> None:
     run = _series([64 * MIB], [10.0])
     assert _ask(run, Compression(ratio=2.0, codec_ms=0.0, groups=[0, 1])).predicted_ms == pytest.approx(5)

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from netlab.units import dtype_bytes
 from netlab.whatif.arrays import COMPUTE, grouped
+from netlab.whatif.changes.bucket_launches import Launches
 from netlab.whatif.changes.targets import GRADIENT_OPS, require_split, select_groups
 from netlab.whatif.draft import Draft, Refusal, Setting
+from netlab.whatif.graph import EdgeKind
 
 __all__ = ["cut", "cut_buckets"]
 
@@ -53,6 +55,13 @@ class _Ready:
     bytes: Floats
     exact: bool
 
+    def at(self, held_bytes: Floats, *, late: bool) -> Floats:
+        """When so many bytes are there; ``late``: not before the instant at which that was measured."""
+        if late:
+            place = np.minimum(np.searchsorted(self.bytes, held_bytes - 0.5, side="left"), len(self.at_ns) - 1)
+            return np.asarray(self.at_ns[place], float)
+        return np.interp(held_bytes, self.bytes, self.at_ns)
+
 
 def cut_buckets(draft: Draft, setting: Setting, bucket_mb: float) -> None:
     """Send the same gradient bytes in buckets of ``bucket_mb`` MiB, each as soon as it is full; buckets take turns on the link.
@@ -73,14 +82,14 @@ def cut_buckets(draft: Draft, setting: Setting, bucket_mb: float) -> None:
     require_split(draft, setting, chosen, "another bucket size")
     chosen &= (t.bytes > 0) & ~t.of("unknown")
     a = setting.model.activities
-    grains = _grains(setting)
+    grains, launches = _grains(setting), Launches.of(setting)
     exact = True
     for group in sorted({str(g) for g in t.group[chosen]}):
         mine = chosen & (t.group == group)
         entries = np.flatnonzero(mine)
         for (_, step), places in grouped(a.window[t.row[entries]], a.step[t.row[entries]]).items():
             if step >= 0:
-                exact &= _recut(draft, setting, entries[places], bucket_mb * _MIB, grains)
+                exact &= _recut(draft, setting, entries[places], bucket_mb * _MIB, grains, launches)
     draft.lower("calibrated")
     draft.say(
         f"Gradients leave in buckets of {bucket_mb:g} MiB (each closes once it is that full), one after the other; "
@@ -88,14 +97,18 @@ def cut_buckets(draft: Draft, setting: Setting, bucket_mb: float) -> None:
     )
     if not exact:
         draft.lower("datasheet")
+        draft.even_gradients = True
         draft.inputs_missing.append("gradient-ready instants (DDP's reducer operators in the trace)")
         draft.say(
             "Gradient bytes are taken to appear evenly over the backward pass, "
-            "which starts a third into the compute before the first bucket."
+            "which starts a third into the compute before the first bucket; the interval reaches to gradients that come "
+            "only when their measured bucket was full."
         )
 
 
-def _recut(draft: Draft, setting: Setting, these: Ints, cap_bytes: float, grains: dict[tuple[int, int], _Ready]) -> bool:
+def _recut(
+    draft: Draft, setting: Setting, these: Ints, cap_bytes: float, grains: dict[tuple[int, int], _Ready], launches: Launches
+) -> bool:
     """Replace the buckets of one group in one step; returns whether the gradients' own sizes were known."""
     t, model = draft.transfers, setting.model
     a = model.activities
@@ -116,22 +129,34 @@ def _recut(draft: Draft, setting: Setting, these: Ints, cap_bytes: float, grains
     share = np.diff(edges, prepend=0.0) / total
     covers = np.cumsum(sizes)
     for part, mine in by_part.items():
-        _place(draft, setting, part, mine, ready[part], edges, share, joins, covers)
+        _place(draft, setting, part, mine, ready[part], edges, share, joins, covers, launches)
     return first.exact
 
 
 def _place(
-    draft: Draft, setting: Setting, part: int, mine: Ints, ready: _Ready, edges: Floats, share: Floats, joins: Ints, covers: Ints
+    draft: Draft,
+    setting: Setting,
+    part: int,
+    mine: Ints,
+    ready: _Ready,
+    edges: Floats,
+    share: Floats,
+    joins: Ints,
+    covers: Ints,
+    launches: Launches,
 ) -> None:
     t = draft.transfers
-    at = np.interp(edges, ready.bytes, ready.at_ns)
+    at = ready.at(edges, late=setting.late_gradients and not ready.exact)
     cause, lag = _anchor(setting, part, at)
-    arrival = draft.add_nodes(lag)
+    full = draft.add_nodes(lag)
+    launch = launches.replace(draft, setting, t.row[mine], cause)
+    arrival = draft.add_nodes(np.zeros(len(edges)))
     member = draft.add_nodes(np.zeros(len(edges)))
-    latency = np.full(len(edges), draft.latency_ns[mine].mean())
-    moved = draft.byte_ns[mine].sum() * share
+    known, called = cause >= 0, launch >= 0
     draft.more += [
-        (cause[cause >= 0], arrival[cause >= 0]),
+        (setting.model.end_node[cause[known]], full[known]),
+        (full, arrival),
+        (launch[called], arrival[called]),
         (arrival, joins),
         (joins, member),
         (member[:-1], joins[1:]),
@@ -140,6 +165,8 @@ def _place(
     needed = np.searchsorted(edges, covers - 0.5, side="left")
     draft.more.append((member[np.minimum(needed, len(edges) - 1)], t.node[mine]))
     draft.replaced.append(t.row[mine])
+    latency = np.full(len(edges), draft.latency_ns[mine].mean())
+    moved = draft.byte_ns[mine].sum() * share
     draft.latency_ns[mine] = 0.0
     draft.byte_ns[mine] = 0.0
     size = np.rint(np.diff(edges, prepend=0.0)).astype(np.int64)
@@ -150,7 +177,7 @@ def _place(
 
 
 def _anchor(setting: Setting, part: int, at_ns: Floats) -> tuple[Ints, Floats]:
-    """For each instant: the compute that ended last before it, and the rest of the way."""
+    """For each instant: the compute that ended last before it (row, -1 for none), and the rest of the way."""
     model, a = setting.model, setting.model.activities
     rows = np.flatnonzero((a.part == part) & (a.kind == COMPUTE))
     rows = rows[np.argsort(a.end_ns[rows], kind="stable")]
@@ -158,9 +185,8 @@ def _anchor(setting: Setting, part: int, at_ns: Floats) -> tuple[Ints, Floats]:
     place = np.searchsorted(ends, at_ns, side="right") - 1
     row = rows[np.maximum(place, 0)]
     known = place >= 0
-    node = np.where(known, model.end_node[row], -1)
     lag = np.where(known, at_ns - ends[np.maximum(place, 0)], at_ns)
-    return node, np.maximum(lag, 0.0)
+    return np.where(known, row, -1), np.maximum(lag, 0.0)
 
 
 def _ready(setting: Setting, part: int, rows: Ints, sizes: Ints, grains: dict[tuple[int, int], _Ready]) -> _Ready:
@@ -171,10 +197,22 @@ def _ready(setting: Setting, part: int, rows: Ints, sizes: Ints, grains: dict[tu
         return known
     row = np.flatnonzero((s.part == part) & (s.step == step))
     origin = setting.model.graph.origin_ns
-    arrivals = (a.start_ns[rows] - origin).astype(float)
+    arrivals = _filled(setting, rows)
     start = float(s.start_ns[row[0]] - origin) if len(row) else arrivals[0]
     backward = start + _FORWARD_SHARE * (arrivals[0] - start)
     return _Ready(np.append(backward, np.maximum.accumulate(arrivals)), np.append(0.0, np.cumsum(sizes)).astype(float), False)
+
+
+def _filled(setting: Setting, rows: Ints) -> Floats:
+    """When each measured bucket was full: its arrival without the time that it stood behind the bucket before it on its stream."""
+    model, graph = setting.model, setting.model.graph
+    filled = graph.end_ns[model.arrival_node[rows]].copy()
+    for place, node in enumerate(model.arrival_node[rows].tolist()):
+        own = slice(int(graph.pointer[node]), int(graph.pointer[node + 1]))
+        others = graph.predecessor[own][graph.edge_kind[own] != EdgeKind.STREAM]
+        if len(others) and graph.lag_ns[node] < filled[place]:
+            filled[place] = min(filled[place], float(graph.end_ns[others].max()) + max(0.0, float(graph.lag_ns[node])))
+    return filled
 
 
 def _grains(setting: Setting) -> dict[tuple[int, int], _Ready]:

@@ -55,7 +55,7 @@ def change_placement(draft: Draft, setting: Setting, hosts: Hosts, change: Topol
         draft.byte_ns[place] *= found[key].middle
     low = min((factor.low / factor.middle for factor in factors.values()), default=1.0)
     high = max((factor.high / factor.middle for factor in factors.values()), default=1.0)
-    draft.byte_range = (draft.byte_range[0] * low, draft.byte_range[1] * high)
+    draft.widen(chosen, low, high)
     draft.lower("datasheet")
     _say(draft, change, leaves is not None, spread=high > low)
 

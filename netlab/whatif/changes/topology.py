@@ -75,17 +75,8 @@ def _rate(draft: Draft, setting: Setting, hosts: Hosts, layer: str, old_gbps: fl
     if best > _IMPOSSIBLE:
         draft.lower("datasheet")
         draft.say(f"The run reached {best * old_gbps:.4g} Gbit/s per GPU, more than the declared {old_gbps:g}: check the declaration.")
-    if best < _LIMITING and speed > 1:
-        draft.say(
-            f"An upgrade will not help: the links were not the limit. At best {100 * best:.0f} % of {old_gbps:g} Gbit/s was "
-            "used while data moved; "
-            f"look at NCCL's transport, channels and the GPU-NIC path first."
-        )
-        return
     if best < _LIMITING:
-        # Something else limits until the new link is slower than that.
-        draft.byte_ns[chosen] *= max(1.0, best / speed)
-        draft.say(f"The links were used to {100 * best:.0f} % at best; they become the limit only below that.")
+        _not_the_limit(draft, chosen, best, old_gbps, speed)
         return
     draft.byte_ns[chosen] /= speed
     draft.lower("calibrated")
@@ -93,6 +84,28 @@ def _rate(draft: Draft, setting: Setting, hosts: Hosts, layer: str, old_gbps: fl
         f"{layer.replace('_', '-').capitalize()} links go from {old_gbps:g} to {new_gbps:g} Gbit/s per GPU; they were the limit "
         f"({100 * best:.0f} % used), and nothing else (PCIe, channels, NVLink) becomes one."
     )
+
+
+def _not_the_limit(draft: Draft, chosen: Mask, best: float, old_gbps: float, speed: float) -> None:
+    """Another rate of links that were never full. What kept them from it may depend on their rate (a protocol that reaches a share of any
+    link) or not (channels, PCIe): the point stays with the latter, the interval reaches to the former."""
+    point = 1.0 if speed > 1 else max(1.0, best / speed)
+    draft.byte_ns[chosen] *= point
+    draft.widen(chosen, min(1.0, 1 / speed / point), max(1.0, 1 / speed / point))
+    draft.lower("datasheet")
+    draft.inputs_missing.append("what keeps transfers from the rate of the links (NCCL log with INIT,GRAPH,TUNING; nccl-tests)")
+    used = f"At best {100 * best:.0f} % of {old_gbps:g} Gbit/s was used while data moved"
+    if speed > 1:
+        draft.say(
+            f"An upgrade will not help: the links were not the limit. {used}; "
+            "look at NCCL's transport, channels and the GPU-NIC path first. "
+            "Only if what limits grows with the link (a protocol that reaches a share of any link), the interval's lower end is reached."
+        )
+    else:
+        draft.say(
+            f"The links were not the limit. {used}; they are taken to become it only below that. "
+            "If what limits shrinks with the link, the upper end of the interval is reached."
+        )
 
 
 def _best_share(draft: Draft, hosts: Hosts, chosen: Mask, layer: str, gbps: float) -> float:
@@ -112,7 +125,7 @@ def _efficiency(draft: Draft, setting: Setting, hosts: Hosts, change: Topology) 
     spare = faster / best if best < _LIMITING else 1.0
     slower = [max(1.0, 1 / (share * spare)) for share in (high, (low + high) / 2, low)]
     draft.byte_ns[chosen] *= slower[1]
-    draft.byte_range = (draft.byte_range[0] * slower[0] / slower[1], draft.byte_range[1] * slower[2] / slower[1])
+    draft.widen(chosen, slower[0] / slower[1], slower[2] / slower[1])
     draft.lower("datasheet")
     draft.say(f"Congestion control and loss leave {100 * low:g} to {100 * high:g} % of the links, as declared; they are not simulated.")
 
@@ -174,6 +187,6 @@ def _fabric(draft: Draft, setting: Setting, hosts: Hosts, wanted: str) -> None:
     low, high = (1 / _ROCE[1], 1 / _ROCE[0]) if wanted == "roce" else _ROCE
     point = 1 / middle if wanted == "roce" else middle
     draft.byte_ns[chosen] *= point
-    draft.byte_range = (draft.byte_range[0] * low / point, draft.byte_range[1] * high / point)
+    draft.widen(chosen, low / point, high / point)
     draft.lower("datasheet")
     draft.say("RoCE reaches 85 to 95 % of InfiniBand at the same rate; congestion control and loss are not modelled.")
