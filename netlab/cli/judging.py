@@ -14,11 +14,13 @@ from netlab.cli.options import (
     FailOn,
     FailOnOption,
     JsonOption,
+    JunitOption,
     OutOption,
     Paths,
     QuietOption,
     RanksOption,
     SchedulerOption,
+    SlackOption,
     StepsOption,
     StoreOption,
     ThresholdOption,
@@ -63,7 +65,8 @@ def report(
     json: JsonOption = None,
     threshold: ThresholdOption = None,
     fail_on: FailOnOption = FailOn.FLAGGED,
-    junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit file, one case per check.")] = None,
+    junit: JunitOption = None,
+    slack_payload: SlackOption = None,
     config: ConfigOption = None,
     steps: StepsOption = None,
     ranks: RanksOption = None,
@@ -82,7 +85,7 @@ def report(
     analysis = with_what_if(analysis_of(paths, settings, store, workers, scheduler, quiet, json), paths)
     told = {"run": os.pathsep.join(map(str, paths)), "config": config, "steps": steps, "ranks": ranks}
     parameters = {name: str(value) for name, value in told.items() if value is not None}
-    folder = write_report(analysis.run, analysis.verdict, out, parameters, junit=junit)
+    folder = write_report(analysis.run, analysis.verdict, out, parameters, junit=junit, slack=slack_payload)
     if json is not None:
         write_json(analysis.verdict.json(), json)
     if json != "-" and not quiet:
@@ -99,6 +102,8 @@ def compare(
     json: JsonOption = None,
     threshold: ThresholdOption = None,
     fail_on: FailOnOption = FailOn.FLAGGED,
+    junit: JunitOption = None,
+    slack_payload: SlackOption = None,
     config: ConfigOption = None,
     store: StoreOption = None,
     workers: WorkersOption = 1,

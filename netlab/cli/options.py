@@ -13,11 +13,13 @@ __all__ = [
     "FailOn",
     "FailOnOption",
     "JsonOption",
+    "JunitOption",
     "OutOption",
     "Paths",
     "QuietOption",
     "RanksOption",
     "SchedulerOption",
+    "SlackOption",
     "StepsOption",
     "StoreOption",
     "ThresholdOption",
@@ -55,6 +57,8 @@ WorkersOption = Annotated[int, typer.Option("--workers", min=1, help="Processes 
 SchedulerOption = Annotated[
     str | None, typer.Option("--scheduler", metavar="ADDRESS", help="A dask.distributed scheduler, tcp://HOST:PORT.")
 ]
+JunitOption = Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit file, one case per check.")]
+SlackOption = Annotated[Path | None, typer.Option("--slack-payload", metavar="FILE", help="Write a Slack message (Block Kit JSON).")]
 OutOption = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder for the results.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress, no text; only errors.")]
 VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="Debug log and tracebacks on stderr.")]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from netlab.report.notebooks import check_parameters
     from netlab.report.sections import card, data_quality, findings, provenance, what_if
     from netlab.report.sidecars import append_step_summary, junit_xml, prometheus_text, summary_markdown, write_junit
+    from netlab.report.slack import slack_payload, write_slack
     from netlab.report.study import Study
     from netlab.report.trend import Trend, trend_card, trend_exhibit, trend_runs, write_history
     from netlab.report.write import write_page, write_report
@@ -29,6 +30,7 @@ _HOMES = {
     "junit_xml": "sidecars",
     "prometheus_text": "sidecars",
     "provenance": "sections",
+    "slack_payload": "slack",
     "summary_markdown": "sidecars",
     "trend_card": "trend",
     "trend_exhibit": "trend",
@@ -38,6 +40,7 @@ _HOMES = {
     "write_junit": "sidecars",
     "write_page": "write",
     "write_report": "write",
+    "write_slack": "slack",
 }
 
 __all__ = [
@@ -52,6 +55,7 @@ __all__ = [
     "junit_xml",
     "prometheus_text",
     "provenance",
+    "slack_payload",
     "summary_markdown",
     "trend_card",
     "trend_exhibit",
@@ -61,6 +65,7 @@ __all__ = [
     "write_junit",
     "write_page",
     "write_report",
+    "write_slack",
 ]
 
 

@@ -19,6 +19,7 @@ from netlab.report.failure import failure_page
 from netlab.report.kernel import run_notebook
 from netlab.report.notebooks import declared_parameters, refuse_unknown
 from netlab.report.sidecars import append_step_summary, prometheus_text, summary_markdown, write_junit
+from netlab.report.slack import write_slack
 from netlab.run import Run, check_target
 from netlab.verdict.model import Verdict
 
@@ -46,6 +47,7 @@ def write_report(
     *,
     notebook: str = "run_report",
     junit: Path | None = None,
+    slack: Path | None = None,
 ) -> Path:
     """Write the report of a run: report.html, report.ipynb, verdict.json, summary.md, netlab.prom, tables/ and charts/.
 
@@ -62,8 +64,8 @@ def write_report(
         What the notebook is told and shows: ``run`` (where the inputs are), ``threshold``, ...
     notebook
         Name of the notebook in ``notebooks/``.
-    junit
-        Also write a JUnit file there.
+    junit, slack
+        Also write a JUnit file, or a Slack message, there; also if the notebook failed.
 
     Returns
     -------
@@ -103,6 +105,8 @@ def write_report(
     append_step_summary(summary_markdown(verdict))
     if junit is not None:
         write_junit(verdict, junit)
+    if slack is not None:
+        write_slack(verdict, slack, str(target / "report.html"), failure)
     if failure is not None:
         raise ReportError(f"The report notebook failed: {failure} See {target / 'report.html'} and {target / 'report.ipynb'}.")
     return target
