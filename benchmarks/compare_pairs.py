@@ -15,6 +15,7 @@ from netlab.config import load_settings
 from netlab.pipeline.analysis import analyse
 from netlab.postmortem import Side, compare
 from netlab.synth import Truth, write_run
+from netlab.synth.plants import LINK_PLANTS
 from netlab.verdict.model import Verdict
 
 #: What is planted, the codes of which one must stand first, and whether the finding can name who is hit.
@@ -62,8 +63,9 @@ def noise(pairs: int, steps: int, compute_noise: float, transfer_noise: float) -
 
 def right(plant: str, seed: int) -> tuple[bool, bool, str]:
     """Whether cause and subject are right, and what was said."""
-    base, _ = side("none", 1_000 + seed)
     slow, truth = side(plant, seed)
+    # The base is the same job: as many steps, and counted where the slow run is.
+    base, _ = side("none", 1_000 + seed, steps=truth.spec["steps"], counters=plant in LINK_PLANTS)
     verdict: Verdict = compare(base, slow)
     codes, who = PLANTS[plant]
     row, first = verdict.compare, verdict.findings[0] if verdict.findings else None

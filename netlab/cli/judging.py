@@ -120,7 +120,8 @@ def compare(
         settings = settings_of([path], config, threshold, None, None)
         sides.append(analysis_of([path], settings, store, workers, None, quiet, json))
     analysis = with_comparison(sides[0], sides[1], [run])
-    folder = write_report(analysis.run, analysis.verdict, out)
+    told = {"base": str(base), "run": str(run)}
+    folder = write_report(analysis.run, analysis.verdict, out, told, notebook="post_mortem", junit=junit, slack=slack_payload)
     if json is not None:
         write_json(analysis.verdict.json(), json)
     if json != "-" and not quiet:

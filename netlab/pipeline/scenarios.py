@@ -9,7 +9,7 @@ import msgspec
 
 from netlab.pipeline.analysis import Analysis
 from netlab.pipeline.inputs import input_folders
-from netlab.postmortem import Side, compare
+from netlab.postmortem import Side, compare, comparison_tables
 from netlab.run import Run
 from netlab.whatif import Scenario, WhatIf, load_scenarios, what_if
 from netlab.whatif.codec_costs import load_codec_costs
@@ -58,6 +58,7 @@ def with_what_if(analysis: Analysis, paths: Sequence[Path]) -> Analysis:
 
 
 def with_comparison(base: Analysis, slow: Analysis, paths: Sequence[Path]) -> Analysis:
-    """The slow run's analysis with its comparison against the base, and what-if rows."""
-    verdict = compare(Side(base.run, base.verdict), Side(slow.run, slow.verdict))
-    return with_what_if(Analysis(slow.run, verdict), paths)
+    """The slow run's analysis with its comparison against the base, its tables, and what-if rows."""
+    sides = Side(base.run, base.verdict), Side(slow.run, slow.verdict)
+    verdict = compare(*sides)
+    return with_what_if(Analysis(slow.run.with_frames(comparison_tables(*sides, verdict)), verdict), paths)

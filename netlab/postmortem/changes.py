@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +10,12 @@ from typing import Any
 import polars as pl
 
 from netlab.run import Run
+from netlab.units import format_bytes
 
-__all__ = ["Change", "changes", "collective_profile"]
+__all__ = ["LINK_CODES", "Change", "changes", "collective_profile"]
+
+#: Findings about links.
+LINK_CODES = ("LINK_ERRORS", "PACKET_LOSS", "LINK_FLAP", "PFC_PAUSE", "OVERSUBSCRIBED", "ECN_MARKING", "INCAST", "IB_ERROR")
 
 #: Variables that name files or processes and differ between any two runs.
 _OWN_NAMES = r"NCCL_DEBUG|NCCL_.*(?:FILE|DUMP)|NCCL_COMM_ID|MASTER_|RANK$|PORT$"
@@ -30,6 +35,9 @@ class Change:
     evidence: dict[str, Any]
     action: str
     hosts: tuple[str, ...] = ()
+    #: Both sides in words.
+    base: str = ""
+    run: str = ""
 
 
 def changes(base: Run, run: Run) -> list[Change]:
@@ -43,6 +51,10 @@ def _networks(run: Run) -> dict[str, int]:
     return dict(edges.group_by("network").len().sort("len", descending=True).iter_rows())
 
 
+def _counted(networks: dict[str, int]) -> str:
+    return ", ".join(f"{count} connections over {name}" for name, count in networks.items())
+
+
 def _transport(base: Run, run: Run) -> Change | None:
     old, new = _networks(base), _networks(run)
     gained = [name for name in new if name not in old]
@@ -53,6 +65,7 @@ def _transport(base: Run, run: Run) -> Change | None:
     return Change(
         "TRANSPORT_CHANGED", f"Hosts talk over {', '.join(gained)} now; the base used {', '.join(old)}", _FABRIC, 0,
         {"base_connections": old, "run_connections": new}, "See why NCCL chose another network: ibstat, NCCL_IB_HCA, the plugin.", hosts,
+        _counted(old), _counted(new),
     )  # fmt: skip
 
 
@@ -69,6 +82,7 @@ def _version(base: Run, run: Run) -> Change | None:
     return Change(
         "NCCL_VERSION_CHANGED", f"NCCL is {', '.join(new)}; the base had {', '.join(old)}", _TRANSFER, 1,
         {"base": old, "run": new}, "Run with the base's NCCL version again, or nccl-tests with both.",
+        base=", ".join(old), run=", ".join(new),
     )  # fmt: skip
 
 
@@ -91,7 +105,13 @@ def _settings(base: Run, run: Run) -> Change | None:
         2,
         differ,
         "Set the variables as in the base and measure again.",
+        base=_assigned(differ, "base"),
+        run=_assigned(differ, "run"),
     )
+
+
+def _assigned(differ: dict[str, dict[str, str | None]], side: str) -> str:
+    return ", ".join(f"{key}={values[side]}" if values[side] is not None else f"{key} unset" for key, values in differ.items())
 
 
 def collective_profile(run: Run) -> dict[str, float] | None:
@@ -119,11 +139,20 @@ def _collectives(base: Run, run: Run) -> Change | None:
             0,
             evidence,
             "Restore the bucket size (bucket_cap_mb, FSDP wrapping); small messages pay latency.",
+            base=_profile(old),
+            run=_profile(new),
         )
     if new["bytes_per_step"] > _MANY_MORE * old["bytes_per_step"]:
         title = f"A step moves {new['bytes_per_step'] / 1e6:.3g} MB a rank; the base moved {old['bytes_per_step'] / 1e6:.3g} MB"
-        return Change("TRAFFIC_CHANGED", title, _TRANSFER, 1, evidence, "Look for another dtype, layout or accumulation.")
+        return Change(
+            "TRAFFIC_CHANGED", title, _TRANSFER, 1, evidence, "Look for another dtype, layout or accumulation.",
+            base=_profile(old), run=_profile(new),
+        )  # fmt: skip
     return None
+
+
+def _profile(profile: dict[str, float]) -> str:
+    return f"{profile['per_step']:.0f} collectives a step, {format_bytes(round(profile['bytes_per_step']))}"
 
 
 def _placement(base: Run, run: Run) -> Change | None:
@@ -134,4 +163,10 @@ def _placement(base: Run, run: Run) -> Change | None:
     return Change(
         "PLACEMENT_CHANGED", f"Ranks lie on {len(new)} hosts; in the base on {len(old)}", _FABRIC, 3,
         {"base": old, "run": new}, "Ask the scheduler for the base's placement.",
+        base=_hosts(old), run=_hosts(new),
     )  # fmt: skip
+
+
+def _hosts(hosts: dict[str, list[int]]) -> str:
+    sizes = Counter(map(len, hosts.values()))
+    return ", ".join(f"{count} hosts of {size} ranks" for size, count in sorted(sizes.items(), reverse=True))

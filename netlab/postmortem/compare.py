@@ -10,21 +10,23 @@ import polars as pl
 
 from netlab.attribute import change_points, pooled_rows
 from netlab.findings import Finding, Subject
-from netlab.postmortem.changes import Change, changes
-from netlab.postmortem.series import PARTS, Difference, difference, part_means, step_times
+from netlab.postmortem.aligned import collectives_beside, ranks_beside, steps_beside
+from netlab.postmortem.changes import LINK_CODES, Change, changes
+from netlab.postmortem.ledger import ledger
+from netlab.postmortem.scope import comparable
+from netlab.postmortem.series import PARTS, SMALLEST_CHANGE, Difference, difference, part_means, step_times
 from netlab.run import Run
 from netlab.units import format_ms
 from netlab.verdict.model import FindingRow, Verdict
 from netlab.verdict.rows import Compare, Delta
 
-__all__ = ["Side", "compare"]
+__all__ = ["Side", "compare", "comparison_tables"]
 
 _SOURCE = "netlab docs/methods.md, Comparison"
 #: A rank is among the slow ones if its part grew by at least this share of the largest growth.
 _AMONG_SLOW = 0.5
 #: Transfer as a whole (hidden and exposed) grew if it is up by this; else exposed transfer grew because less is hidden.
 _MORE_TRANSFER = 1.15
-_LINK_CODES = ("LINK_ERRORS", "PACKET_LOSS", "LINK_FLAP", "PFC_PAUSE", "OVERSUBSCRIBED", "ECN_MARKING", "INCAST", "IB_ERROR")
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def compare(base: Side, slow: Side) -> Verdict:
     explained = [change for change in changes(base.run, slow.run) if cause in change.explains]
     since = _since(base.run, slow.run)
     first = _first_finding(slow, found, part, cause, ranks, explained, since)
-    new = [row for row in slow.verdict.findings if row.code in _LINK_CODES and row.code not in {old.code for old in base.verdict.findings}]
+    new = [row for row in slow.verdict.findings if row.code in LINK_CODES and row.code not in {old.code for old in base.verdict.findings}]
     lead = new if cause == "fabric" and new and not explained else []
     rest = [row for row in slow.verdict.findings if row not in lead]
     row = Compare(
@@ -64,9 +66,30 @@ def compare(base: Side, slow: Side) -> Verdict:
         ranks=ranks,
         share_of_delta=max(0.0, min(1.0, found.delta_ms[part] / found.step_ms)),
     )
-    headline = f"{_slower(found)} than {base.verdict.run.name}: {(lead[0].title if lead else first.title).rstrip('.')}."
+    named = (lead[0].title if lead else first.title).rstrip(".")
+    headline = f"{_slower(found)} than {base.verdict.run.name}{_started(slow.run, since)}: {named}."
     findings = [*lead, FindingRow.of(first), *rest]
     return msgspec.structs.replace(slow.verdict, compare=row, headline=headline, findings=_numbered(findings))
+
+
+def comparison_tables(base: Side, slow: Side, verdict: Verdict) -> dict[str, pl.DataFrame]:
+    """The tables of a comparison (``netlab.schema.comparison``), for the slow run.
+
+    Parameters
+    ----------
+    base, slow
+        The two sides.
+    verdict
+        Result of ``compare``.
+    """
+    cause = verdict.compare.cause if verdict.compare is not None else "unknown"
+    return {
+        "compared_steps": steps_beside(base.run, slow.run),
+        "compared_ranks": ranks_beside(base.run, slow.run),
+        "compared_collectives": collectives_beside(base.run, slow.run),
+        "compared_changes": ledger(base.run, base.verdict, slow.run, slow.verdict, changes(base.run, slow.run), cause),
+        "compared_scope": comparable(base.run, base.verdict, slow.run, slow.verdict),
+    }
 
 
 def _nothing_to_compare(base: Side, slow: Side) -> Verdict:
@@ -148,7 +171,7 @@ def _since(base: Run, run: Run) -> int | None:
     phase = change_points(rows)
     if phase.height:
         return int(phase["first_step"][0])
-    slow = step_times(run) > max(step_times(base), default=0.0)
+    slow = step_times(run) > (1 + SMALLEST_CHANGE) * max(step_times(base), default=0.0)
     return run.facts.steps[0] if len(slow) and slow.mean() > _AMONG_SLOW and run.facts.steps else None
 
 
@@ -190,6 +213,11 @@ def _first_finding(
         code=code, title=title, detail=detail, action=action, source=_SOURCE, subject=subject, evidence=evidence,
         time_lost_ms=found.step_ms, cause=cause,
     )  # fmt: skip
+
+
+def _started(run: Run, since: int | None) -> str:
+    """Since when, if not from the beginning."""
+    return "" if since is None or since == min(run.facts.steps, default=since) else f" since step {since}"
 
 
 def _slower(found: Difference) -> str:

@@ -13,7 +13,7 @@ from netlab.chance import welch_p_value
 from netlab.run import Run
 from netlab.units import NS_PER_MS
 
-__all__ = ["PARTS", "Difference", "difference", "part_means", "step_times"]
+__all__ = ["PARTS", "SMALLEST_CHANGE", "Difference", "compared_rows", "difference", "part_means", "step_times"]
 
 #: The parts that add up to a step.
 PARTS = ("compute", "exposed_transfer", "exposed_wait", "exposed_memory", "idle")
@@ -41,7 +41,7 @@ class Difference:
         return self.run_ms - self.base_ms
 
 
-def _rows(run: Run) -> pl.DataFrame:
+def compared_rows(run: Run) -> pl.DataFrame:
     """Pooled rows without the warm-up; the captured span where a run has no steps."""
     if run.facts.window == "capture":
         return run.frame("spans")
@@ -52,7 +52,7 @@ def _rows(run: Run) -> pl.DataFrame:
 
 def step_times(run: Run) -> _Floats:
     """Mean step time over ranks of each step, in order, in milliseconds; the warm-up is left out."""
-    rows = _rows(run)
+    rows = compared_rows(run)
     if "step" not in rows.columns:
         return np.zeros(0)
     series = rows.group_by("window", "step").agg(pl.col("step_ns").mean()).sort("window", "step")
@@ -61,7 +61,7 @@ def step_times(run: Run) -> _Floats:
 
 def part_means(run: Run) -> pl.DataFrame:
     """Mean of each part per rank, in milliseconds: ``rank, step, compute, exposed_transfer, ...``."""
-    rows = _rows(run)
+    rows = compared_rows(run)
     means = [(pl.col(f"{part}_ns").mean() / NS_PER_MS).alias(part) for part in ("step", *PARTS, "hidden_transfer")]
     return rows.group_by("rank").agg(means).sort("rank")
 

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from netlab.report.comparison_exhibits import changes, comparable
     from netlab.report.exhibits import exhibit
     from netlab.report.notebooks import check_parameters
     from netlab.report.sections import card, data_quality, findings, provenance, what_if
@@ -23,6 +24,8 @@ _HOMES = {
     "Trend": "trend",
     "append_step_summary": "sidecars",
     "card": "sections",
+    "changes": "comparison_exhibits",
+    "comparable": "comparison_exhibits",
     "check_parameters": "notebooks",
     "data_quality": "sections",
     "exhibit": "exhibits",
@@ -48,7 +51,9 @@ __all__ = [
     "Trend",
     "append_step_summary",
     "card",
+    "changes",
     "check_parameters",
+    "comparable",
     "data_quality",
     "exhibit",
     "findings",

@@ -10,6 +10,7 @@ import polars as pl
 from netlab import figures
 from netlab.config import nearest
 from netlab.errors import ConfigError
+from netlab.report.comparison_exhibits import COMPARISON_EXHIBITS
 from netlab.report.link_exhibits import LINK_EXHIBITS
 from netlab.report.nccl_exhibits import NCCL_EXHIBITS, with_pair_links
 from netlab.report.panels import Exhibit, Missing
@@ -195,23 +196,6 @@ def _clocks(study: Study) -> Exhibit | Missing:
     return Exhibit(figures.clock_quality(frame), frame, labels, "tables/clocks.parquet")
 
 
-def _comparison(study: Study) -> Exhibit | Missing | None:
-    compare = study.verdict.compare
-    if compare is None:
-        return None
-    changes = figures.changes_frame(msgspec.to_builtins(compare.delta_ms))
-    chart = figures.change_of_parts(
-        changes, compare.base, significant=compare.significant, cause=compare.cause, share_of_delta=compare.share_of_delta
-    )
-    return Exhibit(
-        chart if changes.height else None,
-        changes,
-        {"part": "part", "ms": "change (ms)"},
-        "verdict.json",
-        "The step's parts cannot be compared",
-    )
-
-
 def _what_if(study: Study) -> Exhibit | Missing:
     frame = figures.scenario_frame(study.verdict.what_if)
     if not frame.height:
@@ -238,7 +222,7 @@ def _what_if(study: Study) -> Exhibit | Missing:
 
 #: In the order of the report.
 EXHIBITS: dict[str, Callable[[Study], Exhibit | Missing | None]] = {
-    "comparison": _comparison,
+    **COMPARISON_EXHIBITS,
     "attribution": _attribution,
     "share-per-step": _share_per_step,
     "heat-strip": _heat_strip,

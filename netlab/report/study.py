@@ -48,12 +48,7 @@ class Study:
         given = {key: value for key, value in options.items() if value not in (None, "")}
         parameters = {"run": run, "threshold": str(threshold), **given}
         if stored:
-            folder = Path(stored)
-            try:
-                verdict = Verdict.from_json((folder / "verdict.json").read_bytes())
-            except OSError as error:
-                raise ReportError(f"{folder} holds no verdict.json ({error.strerror}); give the folder of a report.") from error
-            return cls(Run.open(folder / "tables"), verdict, parameters)
+            return cls._stored(Path(stored), parameters)
         from netlab.pipeline.analysis import analyse_run
         from netlab.pipeline.scenarios import with_what_if
 
@@ -64,7 +59,15 @@ class Study:
         return cls(analysis.run, analysis.verdict, parameters)
 
     @classmethod
-    def compare(cls, base: str, run: str, threshold: str | float = "") -> Study:
+    def _stored(cls, folder: Path, parameters: dict[str, Any]) -> Study:
+        try:
+            verdict = Verdict.from_json((folder / "verdict.json").read_bytes())
+        except OSError as error:
+            raise ReportError(f"{folder} holds no verdict.json ({error.strerror}); give the folder of a report.") from error
+        return cls(Run.open(folder / "tables"), verdict, parameters)
+
+    @classmethod
+    def compare(cls, base: str, run: str, threshold: str | float = "", *, stored: str = "") -> Study:
         """A slow run beside a good one: the slow run's study, whose verdict holds the comparison.
 
         Parameters
@@ -73,7 +76,12 @@ class Study:
             Folders of the good and of the slow run; see ``load``.
         threshold
             Limit of the network share; empty means that of each run's configuration.
+        stored
+            Folder of a finished comparison: nothing is read or computed again.
         """
+        parameters = {"base": base, "run": run, "threshold": str(threshold)}
+        if stored:
+            return cls._stored(Path(stored), parameters)
         from netlab.pipeline.analysis import analyse_run
         from netlab.pipeline.scenarios import with_comparison
 
@@ -83,7 +91,7 @@ class Study:
             limit = opened.manifest.config.threshold if threshold == "" else parse_share(str(threshold))
             sides.append(analyse_run(opened, limit))
         analysis = with_comparison(sides[0], sides[1], [_found(run)])
-        return cls(analysis.run, analysis.verdict, {"base": base, "run": run, "threshold": str(threshold)})
+        return cls(analysis.run, analysis.verdict, parameters)
 
 
 def _found(text: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from netlab.schema.analysis import ANALYSIS_TABLES
+from netlab.schema.comparison import COMPARISON_TABLES
 from netlab.schema.counters import COUNTER_TABLES
 from netlab.schema.depth import DEPTH_TABLES
 from netlab.schema.history import HISTORY
@@ -33,6 +34,7 @@ TABLES = by_name(
         *COUNTER_TABLES,
         *TRAFFIC_TABLES,
         *OPERATION_TABLES,
+        *COMPARISON_TABLES,
         *RAW_TABLES,
     )
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,8 @@ from netlab.synth import write_run
 from netlab.verdict.model import Verdict
 
 
-def side(folder: Path, plant: str, seed: int) -> Side:
-    write_run(folder, plant=plant, ranks=8, steps=6, seed=seed)
+def side(folder: Path, plant: str, seed: int, steps: int = 6) -> Side:
+    write_run(folder, plant=plant, ranks=8, steps=steps, seed=seed)
     analysis = analyse([folder], load_settings())
     return Side(analysis.run, analysis.verdict)
 
@@ -40,6 +41,19 @@ def test_a_planted_regression_is_named_first(base: Side, tmp_path: Path, plant: 
     assert verdict.compare is not None
     assert verdict.compare.significant
     assert (verdict.compare.cause, verdict.findings[0].code) == (cause, code)
+
+
+def test_a_lossy_link_is_named_with_its_port(tmp_path: Path) -> None:
+    base = side(tmp_path / "base", "none", 3, 80)
+    write_run(tmp_path / "slow", plant="lossy-link", ranks=8, seed=4)
+    truth = json.loads((tmp_path / "slow" / "truth.json").read_text("utf-8"))
+    analysis = analyse([tmp_path / "slow"], load_settings([tmp_path / "slow"]))
+    verdict = compare(base, Side(analysis.run, analysis.verdict))
+    assert verdict.compare is not None
+    assert (verdict.compare.cause, verdict.findings[0].code) == ("fabric", "LINK_ERRORS")
+    assert verdict.compare.subject["ports"] == truth["subject"]["ports"]
+    # Only some steps are slow: there is no step since which all are.
+    assert verdict.compare.since_step is None
 
 
 def test_runs_that_differ_by_their_seed_alone_are_no_regression(base: Side, tmp_path: Path) -> None:
