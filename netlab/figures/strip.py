@@ -18,7 +18,7 @@ from netlab.units import NS_PER_MS, format_ms, format_percent
 __all__ = ["heat_strip", "strip_frame"]
 
 _RANKS_SHOWN = 64
-_CELLS = 6_000
+_CELLS = 5_000
 _MOST_BINS = 240
 
 #: Longer runs are drawn in seconds.
@@ -158,8 +158,10 @@ def _layer(strip: pl.DataFrame, marks: pl.DataFrame, column: str, title: str, co
     y = alt.Y(
         "rank:O", title="rank", scale=alt.Scale(domain=every), axis=alt.Axis(values=every[:: max(1, -(-ranks * 12 // (ranks * step)))])
     )
+    # A colour shows no more than a thousandth; longer numbers would make the file half as large again.
+    coloured = strip.filter(pl.col(column) > 0.004).with_columns(pl.col("transfer_share", "wait_share").round(3))
     cells = (
-        alt.Chart(alt.InlineData(values=records(strip.filter(pl.col(column) > 0.004), 4)))
+        alt.Chart(alt.InlineData(values=records(coloured)))
         .mark_rect(aria=False)
         .encode(
             x=x,

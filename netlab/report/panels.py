@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
 import polars as pl
 
+from netlab.errors import ReportError
 from netlab.figures.renderer import mimebundle, png_wanted
 from netlab.report.markup import box, details, table
 
@@ -30,10 +31,15 @@ class Exhibit:
     def _ipython_display_(self) -> None:
         from IPython.display import display
 
+        shown = self
         if self.chart is not None:
-            data, metadata = mimebundle(self.chart, png=png_wanted())
-            display(data, metadata=metadata, raw=True)  # type: ignore[no-untyped-call]
-        display({"text/html": self.table_html, "text/plain": f"table of {self.frame.height} rows"}, raw=True)  # type: ignore[no-untyped-call]
+            try:
+                data, metadata = mimebundle(self.chart, png=png_wanted())
+            except ReportError as error:  # too large to draw: one chart must not take the report down
+                shown = replace(self, chart=None, without=f"No chart, only its data: {error}")
+            else:
+                display(data, metadata=metadata, raw=True)  # type: ignore[no-untyped-call]
+        display({"text/html": shown.table_html, "text/plain": f"table of {self.frame.height} rows"}, raw=True)  # type: ignore[no-untyped-call]
 
     @property
     def table_html(self) -> str:

@@ -215,12 +215,27 @@ def _publish(draft: Path, target: Path) -> None:
     if not target.exists():
         draft.rename(target)
         return
-    for part in sorted(draft.iterdir(), key=lambda path: path.name == "report.html"):
+    for part in sorted(draft.iterdir(), key=lambda path: (path.name == "report.html", path.name)):
         place = target / part.name
         if part.is_dir() and place.is_dir():
+            if part.name == "charts":
+                _keep_foreign(place, part, target / "report.ipynb")
             aside = Path(tempfile.mkdtemp(prefix=f".{part.name}-", dir=target))
             place.rename(aside / "old")
             part.rename(place)
             shutil.rmtree(aside, ignore_errors=True)
         else:
             part.replace(place)
+
+
+def _keep_foreign(old: Path, new: Path, notebook: Path) -> None:
+    """Copy what is in a folder of charts beside those of the notebook that stands there: somebody put it there."""
+    import nbformat
+
+    try:
+        ours = {f"{name}.png" for name, _ in _pictures(nbformat.read(str(notebook), as_version=4))}
+    except (OSError, ValueError):
+        ours = set()
+    for path in old.iterdir():
+        if path.name not in ours and not (new / path.name).exists():
+            (shutil.copytree if path.is_dir() else shutil.copy2)(path, new / path.name)

@@ -15,6 +15,7 @@ import pytest
 from netlab.report.exporter import ReportExporter
 from netlab.report.markup import table
 from netlab.report.page import page_html
+from netlab.report.panels import Exhibit
 from netlab.verdict.card import card_html
 from tests.made_run import made_run
 from tests.report.conftest import Report
@@ -170,3 +171,13 @@ def test_many_missing_charts_fold_into_one_line() -> None:
     cells = [nbformat.v4.new_code_cell("x", outputs=[output]) for output in outputs]
     assert "4 charts need other inputs.</b> No a; No b; No c; No d" in page_html(nbformat.v4.new_notebook(cells=cells))
     assert "charts need other inputs" not in page_html(nbformat.v4.new_notebook(cells=cells[:2]))
+
+
+def test_a_chart_that_is_too_large_gives_way_to_its_data() -> None:
+    shown: list[dict[str, str]] = []
+    chart = {"mark": "point", "data": {"values": [{"x": number} for number in range(30_000)]}, "encoding": {"x": {"field": "x"}}}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("IPython.display.display", lambda data, **_: shown.append(data))
+        Exhibit(chart, pl.DataFrame({"x": [1]}), {"x": "x"})._ipython_display_()
+    assert len(shown) == 1
+    assert "No chart, only its data: A chart has 30,000 rows" in shown[0]["text/html"]

@@ -17,6 +17,7 @@ import pytest
 
 from netlab.errors import ConfigError, ReportError
 from netlab.export.notebooks import notebooks_folder
+from netlab.figures.mime import VEGA_MIME
 from netlab.report import write_report
 from netlab.report.write import default_folder
 from netlab.run import Run
@@ -146,6 +147,23 @@ def test_second_report_into_one_folder_replaces_the_first(tmp_path: Path, monkey
     assert not [path for path in (tmp_path / "r").iterdir() if path.name.startswith(".")]
 
 
+def test_pictures_that_somebody_put_among_the_charts_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def drawn(source: Path, target: Path, parameters: Any, folder: Path) -> tuple[Any, None]:
+        data = {VEGA_MIME: {"usermeta": {"netlab": {"name": name}}}, "image/png": "AAAA"}
+        cell = nbformat.v4.new_code_cell(outputs=[nbformat.v4.new_output("display_data", data)])
+        notebook = nbformat.v4.new_notebook(cells=[cell])
+        nbformat.write(notebook, target)
+        return notebook, None
+
+    monkeypatch.setattr("netlab.report.write.run_notebook", drawn)
+    made, name = made_run(ranks=2, steps=1), "first"
+    write_report(made.run, made.verdict, tmp_path / "r")
+    (tmp_path / "r" / "charts" / "mine.png").write_text("kept", "utf-8")
+    name = "second"
+    write_report(made.run, made.verdict, tmp_path / "r")
+    assert sorted(path.name for path in (tmp_path / "r" / "charts").iterdir()) == ["mine.png", "second.png"]
+
+
 @pytest.mark.parametrize("name", ["charts", "verdict.json", "report.html"])
 def test_a_report_never_replaces_files_that_no_report_left(tmp_path: Path, name: str) -> None:
     made, mine = made_run(ranks=2, steps=1), tmp_path / "r" / name
@@ -186,6 +204,7 @@ def test_plain_papermill_refuses_a_parameter_that_is_not_declared(tmp_path: Path
 
 
 def test_missing_frames_become_boxes_and_no_error() -> None:
+    from netlab.report.comparison_exhibits import COMPARISON_EXHIBITS
     from netlab.report.exhibits import EXHIBITS
     from netlab.report.panels import Missing
     from netlab.report.sections import card, data_quality, findings, provenance, what_if
@@ -222,8 +241,8 @@ def test_missing_frames_become_boxes_and_no_error() -> None:
     )
     study = Study(Run.from_frames({}, RunFacts(name="logs", window="capture")), verdict, {"run": "x"})
     for name, build in EXHIBITS.items():
-        assert isinstance(build(study), Missing) or name == "comparison"
-    assert EXHIBITS["comparison"](study) is None
+        # Nothing is said about a comparison that nobody asked for.
+        assert build(study) is None if name in COMPARISON_EXHIBITS else isinstance(build(study), Missing)
     for section in (card, data_quality, findings, what_if, provenance):
         assert isinstance(section(study)._repr_html_(), str)
     assert "Inconclusive" in card(study)._repr_html_()
@@ -274,6 +293,10 @@ def test_large_run_stays_within_the_budget_of_a_page() -> None:
     rows = rows_frame([RankRow(rank=rank, iterations=steps, iteration_ms=10.0, **parts, **shares) for rank in range(ranks)])
     by_step = rows_frame([StepRow(step=step, iteration_ms=10.0, **parts, **shares) for step in range(steps)])
     assert strip.height < MARK_BUDGET
+    # The worst case: every cell has some of both, and no two numbers are alike.
+    strip = strip.with_columns(
+        transfer_share=pl.lit(0.1) + pl.int_range(pl.len()) / 1e5, wait_share=pl.lit(0.2) + pl.int_range(pl.len()) / 1e5
+    )
     sizes = [
         len(json.dumps(compile_vega(chart))) for chart in (heat_strip(strip, borders), attribution(rows), share_per_step(by_step, 0.25))
     ]
