@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -19,7 +20,11 @@ from netlab.schema import SCHEMA_VERSION, TABLES
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ExcludedStep", "Manifest", "Run", "RunFacts", "check_target"]
+__all__ = ["ExcludedStep", "Manifest", "Run", "RunFacts", "check_target", "write_parquet"]
+
+
+#: Less free space than this, and a failed write is put down to a full disk.
+_FULL_BYTES = 1_000_000
 
 
 class ExcludedStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,7 +139,7 @@ class Run:
         draft.chmod(0o755)  # mkdtemp makes it private; a store is for all
         try:
             for name in self.manifest.tables:
-                self.frame(name).write_parquet(draft / f"{name}.parquet", compression="zstd", compression_level=1)
+                write_parquet(self.frame(name), draft / f"{name}.parquet")
             (draft / "manifest.json").write_bytes(msgspec.json.format(msgspec.json.encode(self.manifest), indent=1))
             _replace_folder(draft, folder)
         finally:
@@ -182,6 +187,22 @@ class Run:
 
         rows = "".join(f"<tr><td>{name}</td><td style='text-align:right'>{self.manifest.tables[name]:,}</td></tr>" for name in self.tables)
         return f"<b>{escape(repr(self))}</b><table><tr><th>table</th><th>rows</th></tr>{rows}</table>"
+
+
+def write_parquet(frame: pl.DataFrame, path: Path) -> None:
+    """Write a table.
+
+    Raises
+    ------
+    OSError
+        If that fails. polars tells a full disk in words of its own, now and then in none.
+    """
+    try:
+        frame.write_parquet(path, compression="zstd", compression_level=1)
+    except pl.exceptions.ComputeError as error:
+        full = "No space left" in str(error) or shutil.disk_usage(path.parent).free < _FULL_BYTES
+        number = errno.ENOSPC if full else errno.EIO
+        raise OSError(number, os.strerror(number), str(path)) from error
 
 
 def check_target(folder: Path) -> None:

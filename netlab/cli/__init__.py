@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sys
@@ -13,6 +14,8 @@ __all__ = ["main"]
 
 #: polars' allocator keeps freed memory for ten seconds; after this many milliseconds it goes back, at no cost that could be measured.
 _GIVE_MEMORY_BACK = "dirty_decay_ms:50,muzzy_decay_ms:0"
+#: What the system says when a disk, or its share of it, is full.
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -44,13 +47,21 @@ def _run(words: list[str], verbose: bool) -> int:
         return _fail("interrupted.", 130, verbose)
     except BrokenPipeError:
         return 0
+    except OSError as error:
+        if error.errno is None:
+            return _internal(error, verbose)
+        full = " Free some space or choose another place." if error.errno in _FULL else ""
+        return _fail(f"{error.filename or 'The output'}: {error.strerror}.{full}", 4, verbose)
     except Exception as error:  # the border to the user: everything unforeseen becomes one sentence and exit code 4
         if hasattr(error, "show") and hasattr(error, "exit_code"):  # a usage error; typer has moved its class between releases
             error.show()
             return int(error.exit_code)
-        text = f"internal error: {type(error).__name__}: {error}; run again with -v and report what it prints."
-        return _fail(text, 4, verbose)
+        return _internal(error, verbose)
     return code if isinstance(code, int) else 0
+
+
+def _internal(error: Exception, verbose: bool) -> int:
+    return _fail(f"internal error: {type(error).__name__}: {error}; run again with -v and report what it prints.", 4, verbose)
 
 
 def _fail(text: str, code: int, verbose: bool) -> int:

@@ -10,6 +10,7 @@ from typing import Protocol
 import polars as pl
 
 from netlab.issues import Issue
+from netlab.run import write_parquet
 from netlab.schema import TABLES
 
 __all__ = ["HEAD_BYTES", "Parsed", "Reader", "Sink"]
@@ -53,7 +54,7 @@ class Sink:
                 self._write_part(part, change(pl.read_parquet(part)))
 
     def _write_part(self, target: Path, frame: pl.DataFrame) -> None:
-        frame.write_parquet(target, compression="zstd", compression_level=1)
+        write_parquet(frame, target)
 
     def drop(self, table: str) -> None:
         """Forget what was written to a table (host operators, once device events show up)."""

@@ -9,6 +9,8 @@ import pytest
 
 from netlab.cli import main
 from netlab.synth import write_run
+from netlab.verdict.model import ClockSummary, RunSummary, Verdict
+from netlab.verdict.rows import Breakdown
 
 
 def run(*words: object) -> int:
@@ -117,3 +119,52 @@ def test_tables_are_never_stored_over_somebody_elses_files(tmp_path: Path, capsy
     assert file.read_text() == "mine"
     (tmp_path / "empty").mkdir()
     assert run("ingest", folder, "--store", tmp_path / "empty") == run("ingest", folder, "--store", tmp_path / "empty") == 0
+
+
+def test_a_full_disk_is_one_sentence_and_exit_code_four(
+    healthy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device", "/data/x.parquet")
+
+    monkeypatch.setattr("netlab.pipeline.analysis.ingest_run", full)
+    assert run("ingest", healthy, "--store", tmp_path / "s") == 4
+    assert capsys.readouterr().err == "netlab: /data/x.parquet: No space left on device. Free some space or choose another place.\n"
+
+
+def _reports(folder: Path, *, worse: bool, flagged: bool) -> Path:
+    """Six reports of one run, the newest 30 % slower, or flagged."""
+    summary = RunSummary(
+        name="job", world_size=2, ranks=[0, 1], missing_ranks=[], hosts={}, steps=[1], excluded_steps=[], window="step", backend="device",
+        sources=[],
+    )  # fmt: skip
+    times = [100.0, 101.0, 99.0, 100.0, 101.0, 99.5, 130.0 if worse else 100.0]
+    for day, ms in enumerate(times, 1):
+        last = flagged and day == len(times)
+        verdict = Verdict(
+            netlab_version="0", created_at=f"2026-01-0{day}T00:00:00+00:00", run=summary,
+            clock=ClockSummary(aligned=True, offsets_ms={}, max_error_ms=None), threshold=0.25, status="flagged" if last else "pass",
+            flagged=last, cause="none", headline="h.", split="measured", basis="transfer",
+            totals=Breakdown(iteration_ms=ms, network_share=0.1 + day * 1e-3, flagged=last),
+        )  # fmt: skip
+        (folder / str(day)).mkdir(parents=True)
+        (folder / str(day) / "verdict.json").write_text(verdict.json(), "utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("worse", "flagged", "codes"),
+    [
+        (False, False, {"never": 0, "flagged": 0, "warning": 0, "inconclusive": 0}),
+        (True, False, {"never": 0, "critical": 0, "flagged": 0, "warning": 1, "inconclusive": 1}),
+        (False, True, {"never": 0, "critical": 0, "certain": 0, "flagged": 1, "warning": 1}),
+    ],
+)
+def test_history_fails_on_what_it_is_told_to(
+    worse: bool, flagged: bool, codes: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("netlab.report.write_history", lambda folder, out: out / "report.html")  # a kernel takes seconds
+    folder = _reports(tmp_path / "reports", worse=worse, flagged=flagged)
+    assert {level: run("history", folder, "--fail-on", level, "--quiet") for level in codes} == codes
+    assert run("history", folder, "--quiet") == codes["flagged"]
+    assert (folder / "history" / "history.parquet").is_file()

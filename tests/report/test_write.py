@@ -130,6 +130,17 @@ def test_killed_kernel_is_a_failure_and_no_hang(tmp_path: Path, monkeypatch: pyt
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
+def test_a_cell_beyond_its_time_limit_is_a_failure_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    notebooks = _failing(tmp_path / "n", "import time\ntime.sleep(60)")
+    monkeypatch.setattr("netlab.report.write.notebooks_folder", lambda: notebooks)
+    monkeypatch.setattr("netlab.report.kernel.CELL_TIMEOUT_S", 1)
+    made = made_run(ranks=2, steps=1)
+    with pytest.raises(ReportError, match="a cell ran longer than 1 s"):
+        write_report(made.run, made.verdict, tmp_path / "r", slack=tmp_path / "slack.json")
+    assert "ran longer than 1 s" in (tmp_path / "r" / "report.html").read_text("utf-8")
+    assert "could not be made whole" in (tmp_path / "slack.json").read_text("utf-8")
+
+
 def test_second_report_into_one_folder_replaces_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def drawn(source: Path, target: Path, parameters: Any, folder: Path) -> tuple[Any, None]:
         notebook = nbformat.v4.new_notebook()
