@@ -8,9 +8,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
 from pathlib import Path
+from queue import SimpleQueue
 
 import msgspec
 
@@ -91,9 +93,8 @@ def _rejected(reader: str | None, sha256: str, size: int, issue: Issue) -> Store
 def ingest_files(files: Sequence[InputFile], root: Path, workers: int = 1, progress: Progress | None = None) -> list[StoredFile]:
     """Parse all files; the accounts come back in the order of ``files`` whatever the number of workers.
 
-    A large file is read in a process of its own. A worker that is killed (out of memory) takes no other file with it: the files that were
-    not finished are tried again together, then each in a pool of its own; a file that kills its worker every time is reported as
-    ``WORKER_KILLED``.
+    A large file is read in a process of its own. A worker that is killed (out of memory) takes no other file with it: its file is tried
+    again beside the others that lost theirs, then alone; a file that kills its worker every time is reported as ``WORKER_KILLED``.
     """
     done: dict[int, StoredFile] = {}
 
@@ -147,17 +148,52 @@ def _parse_apart(file: InputFile, root: Path) -> StoredFile:
 
 
 def _pooled(files: Sequence[InputFile], numbers: Sequence[int], root: Path, workers: int) -> Iterator[tuple[int, StoredFile]]:
-    """Results as they come; ends early if the pool breaks."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(numbers)), mp_context=context) as pool:
-        waiting: dict[Future[StoredFile], int] = {}
+    """Results as they come; none for a file whose worker was killed."""
+    free: SimpleQueue[_Worker] = SimpleQueue()
+
+    def parse(number: int) -> StoredFile | None:
+        worker = free.get()
         try:
-            for number in numbers:
-                waiting[pool.submit(parse_file, files[number], root)] = number
-        except BrokenProcessPool:
-            pass  # a worker died while files were handed out; those without an account are tried again
+            return worker.parse(files[number], root)
+        finally:
+            free.put(worker)
+
+    with ExitStack() as stack:
+        for _ in range(min(workers, len(numbers))):
+            free.put(stack.enter_context(_Worker()))
+        threads = ThreadPoolExecutor(free.qsize())
+        stack.callback(threads.shutdown, cancel_futures=True)  # an interrupt ends with the files that are being read
+        waiting = {threads.submit(parse, number): number for number in numbers}
         for future in as_completed(waiting):
-            try:
-                yield waiting[future], future.result()
-            except BrokenProcessPool:
-                continue
+            stored = future.result()
+            if stored is not None:
+                yield waiting[future], stored
+
+
+class _Worker:
+    """One spawned process, replaced when it is killed.
+
+    A pool of its own for each: a pool of several that loses one process while it starts another waits for ever (CPython 3.11,
+    ``ProcessPoolExecutor`` starts them with each task), and throws away what all others were reading.
+    """
+
+    def __init__(self) -> None:
+        self._pool = self._start()
+
+    def __enter__(self) -> _Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown()
+
+    def _start(self) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+
+    def parse(self, file: InputFile, root: Path) -> StoredFile | None:
+        """:func:`parse_file` in the process; None if that was killed."""
+        try:
+            return self._pool.submit(parse_file, file, root).result()
+        except BrokenProcessPool:
+            self._pool.shutdown()
+            self._pool = self._start()
+            return None

@@ -8,6 +8,7 @@ import shutil
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -87,6 +88,23 @@ def test_a_killed_worker_takes_no_file_with_it(made: Path, tmp_path: Path) -> No
     assert killed
     assert accounts == ingest_files(files, FileStore(tmp_path / "b").root)
     assert not list((tmp_path / "a" / "files").glob(".draft-*"))
+
+
+class Poison(InputFile):
+    """A file that ends every process that is handed it."""
+
+    def __reduce__(self) -> tuple[Callable[[int], object], tuple[int]]:
+        return os._exit, (9,)
+
+
+def test_a_file_that_kills_every_worker_is_reported_and_costs_no_other(made: Path, tmp_path: Path) -> None:
+    files = find_inputs([made])
+    poisoned = [Poison(files[0].source, files[0].path), *files[1:]]
+    heard: list[int] = []
+    accounts = ingest_files(poisoned, tmp_path / "a", 2, lambda done, total, _: heard.append(done))
+    assert (accounts[0].status, accounts[0].issues[0].code) == ("rejected", "WORKER_KILLED")
+    assert accounts[1:] == ingest_files(files[1:], tmp_path / "b")
+    assert heard == list(range(1, len(files) + 1))
 
 
 def test_an_unchanged_file_is_parsed_once(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
