@@ -63,7 +63,7 @@ ISSUE_CODES: dict[str, str] = {
     "QUERY_ERROR": "The file holds the error answer of a query.",
     "NO_SERIES": "The query returned no series.",
     "SNAPSHOT_ONLY": "Counters have no time, or one sample only: totals without rates.",
-    "DEVICE_ASSUMED": "The content names no device; the file's name was taken.",
+    "DEVICE_ASSUMED": "A device was named by the file's name, or two names (with a domain and without) were taken for one.",
     "OUT_OF_ORDER": "Samples were not in order of time; they were sorted.",
     "STALE_REPEAT": "A poll repeated old values; its interval was merged with the next.",
     "MIXED_TIME_UNITS": "One file has Unix times in several units; it was refused.",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import polars as pl
 
 from netlab.align.counters import align_counters, apply_file_options
 from netlab.align.leaves import add_leaves, leaf_members
-from netlab.align.port_names import is_nic, logical_role, port_key, spelled
+from netlab.align.port_names import has_own_management, is_host_interface, logical_role, port_key, spelled
 from netlab.align.rails import infer_rails
 from netlab.issues import Issue
 from netlab.schema.counters import CABLES, COUNTERS, PORT_FACTS, PORTS, RANK_MAP, SWITCH_MEMBERS
@@ -136,7 +137,7 @@ def _add_cables(rows: dict[Port, dict[str, object]], names: _Names, cables: pl.D
 
 
 def _hosts(rows: Mapping[Port, Mapping[str, object]], raw: Mapping[str, pl.DataFrame], cables: pl.DataFrame) -> set[str]:
-    """Devices that are hosts: named as such by ranks, cables or ports, or owners of RDMA devices."""
+    """Devices that are hosts: named as such by ranks, cables or ports, or owners of interfaces that only hosts have."""
     found = {str(row["host"]) for row in rows.values() if row.get("host") is not None}
     for name, table in (("rank_map", RANK_MAP), ("ranks", RANKS)):
         found |= set(raw.get(name, table.empty())["host"].drop_nulls().to_list())
@@ -144,7 +145,7 @@ def _hosts(rows: Mapping[Port, Mapping[str, object]], raw: Mapping[str, pl.DataF
     found |= set(members.filter(pl.col("kind") == "host")["member"].to_list()) & {device for device, _ in rows}
     for end in "ab":
         found |= set(cables.filter(pl.col(f"{end}_kind") == "host")[f"{end}_device"].to_list())
-    found |= {device for (device, port), row in rows.items() if row.get("role") == "hca" or is_nic(port)}
+    found |= {device for (device, port), row in rows.items() if row.get("role") == "hca" or is_host_interface(port)}
     for (device, _), row in rows.items():
         if row.get("role") == "host" and row.get("peer_device") is not None:
             found.add(str(row["peer_device"]))
@@ -160,13 +161,17 @@ def _add_roles(rows: dict[Port, dict[str, object]], hosts: set[str]) -> None:
         if row.get("peer_device") is not None
     ]
     fabric = Fabric.from_cables(pairs, hosts)
+    names: dict[str, list[str]] = {}
+    for device, port in rows:
+        names.setdefault(device, []).append(port)
+    switches = {device for device, own in names.items() if has_own_management(own)}
     for (device, port), row in rows.items():
         if row.get("role") is not None:
             continue
-        named = logical_role(port)
+        named = "mgmt" if device in switches and re.fullmatch(r"eth\d+", port) else logical_role(port)
         if named is not None:
             row["role"] = named
-        elif device in hosts and (is_nic(port) or row.get("peer_device") is not None):
+        elif device in hosts and (is_host_interface(port) or row.get("peer_device") is not None):
             row["role"] = "hca"
         elif row.get("peer_device") is not None:
             row["role"] = fabric.role(Hop(device, port, str(row["peer_device"]), str(row["peer_port"])))

@@ -91,6 +91,8 @@ def stale_rows(samples: Samples) -> Bools:
     device, or on the grid of a Prometheus range query the port: targets are scraped apart, and a missed scrape is filled with the last
     value. Off the grid, where an idle interval looks the same, the repeat must be followed by a catch-up: at least 1.5 times the usual
     rate, or more than the line can carry. A grid finer than the scrapes repeats every value; runs of the usual length are one reading.
+    Where one port alone repeats (its counters are cached apart), only more than the line can carry shows it, and only if the line could
+    have carried it in the whole time.
     """
     count = len(samples.ts_ns)
     none = np.zeros(count, np.bool_)
@@ -122,17 +124,42 @@ def stale_rows(samples: Samples) -> Bools:
         pl.col("repeat").all(), pl.col("rate").sum(), pl.col("impossible").any(), pl.col("grid").all()
     )
     polls = polls.sort("device", "unit", "ts_ns")
-    stale = polls.filter(_stale_polls(polls))
-    if stale.is_empty():
-        return none
-    marks = pl.DataFrame({"device": samples.device, "unit": unit, "ts_ns": samples.ts_ns}).join(
-        stale.select("device", "unit", "ts_ns", pl.lit(True).alias("stale")),
-        on=["device", "unit", "ts_ns"],
-        how="left",
-        maintain_order="left",
+    stale = repeat & _marked(samples, unit, polls.filter(_stale_polls(polls)))
+    if frame.select((pl.col("impossible") & ~pl.col("grid")).any()).item():
+        line = samples.speed_gbps[rows] * lengths[rows]
+        own = frame.with_columns(pl.Series("unit", samples.port[rows]), pl.Series("bits", delta[rows] * 8), pl.Series("line", line))
+        stale |= repeat & _marked(samples, samples.port, _cached(own))
+    return stale
+
+
+def _marked(samples: Samples, unit: Ints, polls: pl.DataFrame) -> Bools:
+    """Rows of some polls (device, unit, ts_ns)."""
+    if polls.is_empty():
+        return np.zeros(len(samples.ts_ns), np.bool_)
+    rows = pl.DataFrame({"device": samples.device, "unit": unit, "ts_ns": samples.ts_ns})
+    marks = rows.join(polls.select("device", "unit", "ts_ns", hit=True), on=["device", "unit", "ts_ns"], how="left", maintain_order="left")
+    known: Bools = marks["hit"].fill_null(False).to_numpy()
+    return known
+
+
+def _cached(rows: pl.DataFrame) -> pl.DataFrame:
+    """Polls in which all byte counters of a port repeat until one shows more than the line carries, though not more than in all of them."""
+    polls = (
+        rows.group_by("device", "unit", "ts_ns")
+        .agg(pl.col("repeat").all(), pl.col("impossible", "grid").any(), pl.col("bits", "line").max())
+        .sort("device", "unit", "ts_ns")
     )
-    known: Bools = marks["stale"].fill_null(False).to_numpy()
-    return repeat & known
+    # A run is some repeats and the moving poll after them.
+    port = pl.struct("device", "unit").rle_id()
+    begins = (~pl.col("repeat")).shift(1, fill_value=True) | (port != port.shift(1)).fill_null(True)
+    runs = polls.with_columns(begins.cum_sum().alias("run"))
+    found = runs.filter(
+        pl.col("impossible").last().over("run")
+        & (pl.len().over("run") > 1)
+        & (pl.col("bits").sum().over("run") <= pl.col("line").sum().over("run"))
+        & ~pl.col("grid").any().over("run")
+    )
+    return found.filter("repeat")
 
 
 def _stale_polls(polls: pl.DataFrame) -> NDArray[np.bool_]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from netlab.align.counters import align_counters
+from netlab.align.device_names import one_name_per_device
 from netlab.align.ports import build_ports
 from netlab.attribute.counter_coverage import counter_coverage
 from netlab.attribute.flight_arrivals import flight_arrivals
@@ -117,6 +118,8 @@ def add_links(frames: Frames, config: Config) -> list[Issue]:
     known = ("counters", "port_facts", "cables")
     if all(_table(frames, name).is_empty() for name in known):
         return []
+    renamed, joined = one_name_per_device(frames)
+    frames |= renamed
     counters, issues = align_counters(_table(frames, "counters"), config.files, frames.get("port_facts"), frames.get("fabric_nodes"))
     frames["counters"] = counters
     frames["ports"], more = build_ports(frames)
@@ -131,7 +134,7 @@ def add_links(frames: Frames, config: Config) -> list[Issue]:
         frames["host_traffic"] = host_traffic(
             _table(frames, "collectives"), _table(frames, "p2p"), _table(frames, "ranks"), intervals, frames["ports"], window
         )
-    return [*issues, *more, *doubts]
+    return [*joined, *issues, *more, *doubts]
 
 
 def _window(frames: Mapping[str, pl.DataFrame]) -> tuple[int, int] | None:

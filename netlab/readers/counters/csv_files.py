@@ -13,7 +13,7 @@ from netlab.issues import Issue
 from netlab.readers.base import Parsed, Sink
 from netlab.readers.counters.account import ASSUMED, account, device_from_path
 from netlab.readers.counters.files import inflated
-from netlab.readers.counters.meaning import first_meaning
+from netlab.readers.counters.meaning import DIRECTIONS, first_meaning
 from netlab.readers.counters.names import ALL_TABLES
 from netlab.readers.counters.samples import RAW_SCHEMA, interpret
 from netlab.readers.counters.texts import number_columns, time_column
@@ -67,24 +67,7 @@ _LABELS = frozenset(
         "region",
     )
 )
-_DIRECTIONS = {
-    "in": "rx",
-    "rx": "rx",
-    "receive": "rx",
-    "ingress": "rx",
-    "input": "rx",
-    "received": "rx",
-    "inbound": "rx",
-    "out": "tx",
-    "tx": "tx",
-    "transmit": "tx",
-    "egress": "tx",
-    "output": "tx",
-    "sent": "tx",
-    "outbound": "tx",
-    "none": "none",
-    "": "none",
-}
+_DIRECTIONS = {**DIRECTIONS, "none": "none", "": "none"}
 
 
 def _header(head: bytes) -> tuple[list[str], str, int] | None:

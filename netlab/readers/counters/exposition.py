@@ -14,7 +14,7 @@ from netlab.readers.counters.files import text_of
 from netlab.readers.counters.gathering import Gathered, GatheringReader
 from netlab.readers.counters.meaning import first_meaning
 from netlab.readers.counters.names import ALL_TABLES
-from netlab.readers.counters.owners import VARIABLE_MAP, owner_of
+from netlab.readers.counters.owners import VARIABLE_MAP, direction_of, owner_of
 from netlab.readers.counters.texts import parse_instant
 
 __all__ = ["VARIABLE_MAP", "Exposition"]
@@ -65,7 +65,9 @@ class Exposition(GatheringReader):
             if meaning is None and not _FAMILY.match(name):
                 continue
             instant = parse_instant(match[4]) if match[4] else None
-            device, port, queue = owner_of(_labels(match[2]))
+            labels = _labels(match[2])
+            device, port, queue = owner_of(labels)
             if name.endswith("_info") or (not port and meaning is None):
                 continue
-            found.add(port, name, match[3], device=device, queue=queue, ts_ns=instant.ns if instant else None)
+            at = instant.ns if instant else None
+            found.add(port, name, match[3], device=device, queue=queue, direction=direction_of(labels), ts_ns=at)

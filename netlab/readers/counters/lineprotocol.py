@@ -13,7 +13,7 @@ from netlab.readers.counters.files import text_of
 from netlab.readers.counters.gathering import Gathered, GatheringReader
 from netlab.readers.counters.meaning import Meaning, NameTable, both
 from netlab.readers.counters.names import ALL_TABLES
-from netlab.readers.counters.owners import owner_of
+from netlab.readers.counters.owners import direction_of, owner_of
 from netlab.readers.counters.texts import parse_instant
 
 __all__ = ["VARIABLE_MAP", "LineProtocol"]
@@ -57,7 +57,9 @@ class LineProtocol(GatheringReader):
             if fields.get("name", "").startswith('"'):
                 tags.setdefault("name", fields["name"].strip('"').replace("\\", "").strip('"'))
             device, port, queue = owner_of({key: value for key, value in tags.items() if key != "path"})
+            way = direction_of(tags)
             instant = parse_instant(match[3]) if match[3] else None
             for key, value in fields.items():
                 if re.fullmatch(r"-?[\d.eE+-]+[iu]?", value) and key != "id":
-                    found.add(port, key, value.rstrip("iu"), device=device, queue=queue, ts_ns=instant.ns if instant else None)
+                    at = instant.ns if instant else None
+                    found.add(port, key, value.rstrip("iu"), device=device, queue=queue, direction=way, ts_ns=at)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-__all__ = ["Meaning", "NameTable", "both", "first_meaning"]
+__all__ = ["DIRECTIONS", "Meaning", "NameTable", "both", "first_meaning"]
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,15 @@ class NameTable:
         return None if self.otherwise is None else self.otherwise(name)
 
 
-_DIRECTIONS = {
-    **dict.fromkeys(("rx", "in", "receive", "received", "rcv"), "rx"),
-    **dict.fromkeys(("tx", "out", "transmit", "transmitted", "xmit"), "tx"),
+#: Words for the direction of a counter, as seen by its owner.
+DIRECTIONS = {
+    **dict.fromkeys(("rx", "in", "input", "receive", "received", "rcv", "ingress", "inbound"), "rx"),
+    **dict.fromkeys(("tx", "out", "output", "transmit", "transmitted", "xmit", "sent", "egress", "outbound"), "tx"),
 }
 
 
 def _filled(meaning: Meaning, groups: Mapping[str, str | None]) -> Meaning:
-    direction = _DIRECTIONS.get((groups.get("d") or "").lower())
+    direction = DIRECTIONS.get((groups.get("d") or "").lower())
     queue = groups.get("q")
     metric = meaning.metric.format(**{key: (value or "").lower() for key, value in groups.items()})
     return replace(meaning, metric=metric, direction=direction or meaning.direction, queue=queue if queue is not None else meaning.queue)

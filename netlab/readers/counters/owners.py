@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-__all__ = ["VARIABLE_MAP", "owner_of"]
+from netlab.readers.counters.meaning import DIRECTIONS
+
+__all__ = ["VARIABLE_MAP", "direction_of", "owner_of"]
 
 #: Labels that name the device, in order of preference.
 VARIABLE_MAP: dict[str, tuple[str, ...]] = {
@@ -51,7 +53,18 @@ def owner_of(labels: Mapping[str, str]) -> tuple[str | None, str, str | None]:
     elif port is None:
         gpu = known.get("gpu")
         port = nic or number or (f"gpu{gpu}" if gpu is not None else "")
+        port = port or known.get("ifindex", "")
     guid = _first(known, "guid")
     if device is None and guid is not None:
         device = f"lid {guid}" if guid.isdigit() and "lid" in known else guid
     return (_LISTENER.sub("", device) if device else None), port, _first(known, "queue")
+
+
+def direction_of(labels: Mapping[str, str]) -> str | None:
+    """rx or tx where a label says so and the counter's name may not.
+
+    >>> direction_of({"direction": "Ingress"}), direction_of({"ifName": "e0"})
+    ('rx', None)
+    """
+    known = {_plain(name): value for name, value in labels.items()}
+    return DIRECTIONS.get((known.get("direction") or known.get("dir") or "").lower())

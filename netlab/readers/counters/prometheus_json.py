@@ -13,10 +13,14 @@ from netlab.issues import Issue
 from netlab.readers.counters.files import text_of
 from netlab.readers.counters.gathering import Gathered, GatheringReader
 from netlab.readers.counters.names import ALL_TABLES
-from netlab.readers.counters.owners import VARIABLE_MAP, owner_of
+from netlab.readers.counters.owners import VARIABLE_MAP, direction_of, owner_of
 from netlab.readers.counters.texts import parse_instant
 
 __all__ = ["VARIABLE_MAP", "PrometheusJson"]
+
+
+_Counter = tuple[str | None, str, str | None, str | None, str]
+_Points = list[tuple[int, Any]]
 
 
 class PrometheusJson(GatheringReader):
@@ -40,6 +44,7 @@ class PrometheusJson(GatheringReader):
         unnamed = 0
         self._grid = _on_grid(series for series in document)
         indexes: dict[tuple[str | None, str], set[str]] = {}
+        counters: dict[_Counter, list[_Points]] = {}
         for series in document:
             labels = {str(key): str(value) for key, value in series.get("metric", {}).items()}
             name = labels.get("__name__")
@@ -50,12 +55,17 @@ class PrometheusJson(GatheringReader):
             device, port, queue = owner_of(labels)
             if "ifIndex" in labels:
                 indexes.setdefault((device, labels["ifIndex"]), set()).add(port)
+            points = []
             for at, value in values:
                 instant = parse_instant(str(at))
                 if instant is None:
                     found.unparsed += 1
-                    continue
-                found.add(port, name, value, device=device, queue=queue, ts_ns=instant.ns)
+                else:
+                    points.append((instant.ns, value))
+            counters.setdefault((device, port, queue, direction_of(labels), name), []).append(points)
+        for (device, port, queue, way, name), points in _once(counters, found).items():
+            for at_ns, value in points:
+                found.add(port, name, value, device=device, queue=queue, direction=way, ts_ns=at_ns)
         if unnamed and not found.rows:
             raise ParseError(
                 f"NO_SERIES: {found.source}: its {unnamed} series have no metric name: they are results of an expression "
@@ -74,6 +84,31 @@ class PrometheusJson(GatheringReader):
 
     def _ts_source(self, found: Gathered) -> str | None:
         return "query_grid" if self._grid else "exporter"
+
+
+def _once(counters: dict[_Counter, list[_Points]], found: Gathered) -> dict[_Counter, _Points]:
+    """One series for each counter of a port: of several that overlap in time (replicas of the server, two jobs) the one with most samples.
+
+    They were scraped at different moments, so on one grid their values differ; mixed they would contradict each other. Series that follow
+    one another (an exporter started anew) are parts of one.
+    """
+    kept: dict[_Counter, _Points] = {}
+    dropped: list[str] = []
+    for counter, several in counters.items():
+        parts: list[_Points] = []
+        for points in sorted(filter(None, several), key=len, reverse=True):
+            if all(points[-1][0] < other[0][0] or points[0][0] > other[-1][0] for other in parts):
+                parts.append(points)
+            else:
+                dropped.append(f"{counter[0] or found.path.stem}/{counter[1]} {counter[4]}")
+        kept[counter] = [point for points in sorted(parts, key=lambda part: part[0][0]) for point in points]
+    if dropped:
+        message = (
+            f"{found.source}: {len(dropped)} series count what another one counts at the same time (first: {dropped[0]}; replicas, or two "
+            "jobs); the one with most samples was kept."
+        )
+        found.issues.append(Issue(code="DUPLICATE_SAMPLE", severity="info", source=found.source, message=message))
+    return kept
 
 
 def _document(found: Gathered) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from netlab.readers.counters.files import text_of
 from netlab.readers.counters.gathering import Gathered, GatheringReader
 from netlab.readers.counters.names import ALL_TABLES
-from netlab.readers.counters.owners import VARIABLE_MAP, owner_of
+from netlab.readers.counters.owners import VARIABLE_MAP, direction_of, owner_of
 from netlab.readers.counters.texts import parse_instant
 
 __all__ = ["VARIABLE_MAP", "SeriesCsv"]
@@ -48,13 +48,15 @@ class SeriesCsv(GatheringReader):
         lines = [line for line in text_of(found.path).splitlines() if line.strip() and not line.startswith(("#", "sep="))]
         reader = csv.reader(lines, delimiter=_separator(lines[0]))
         series = [_SERIES.fullmatch(cell.strip()) for cell in next(reader)[1:]]
-        owners = [owner_of(dict(_LABEL.findall(match[2]))) if match else (None, "", None) for match in series]
+        labels = [dict(_LABEL.findall(match[2])) if match else {} for match in series]
+        owners = [(*owner_of(own), direction_of(own)) for own in labels]
         for number, cells in enumerate(reader, 2):
             instant = parse_instant(cells[0])
             if instant is None:
                 found.lost(number, f"{cells[0][:40]!r} is no time")
                 continue
             flags = "clock_naive" if instant.naive else ""
-            for match, (device, port, queue), value in zip(series, owners, cells[1:], strict=False):
+            for match, (device, port, queue, way), value in zip(series, owners, cells[1:], strict=False):
                 if match is not None:
-                    found.add(port, match[1], value.strip() or None, device=device, queue=queue, ts_ns=instant.ns, flags=flags)
+                    cell = value.strip() or None
+                    found.add(port, match[1], cell, device=device, queue=queue, direction=way, ts_ns=instant.ns, flags=flags)
