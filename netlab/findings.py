@@ -100,6 +100,16 @@ FINDING_CODES: dict[str, str] = {
 }
 
 _SEVERITIES = ("critical", "warning", "info")
+#: Where no time tells: what explains the others or costs most stands first (factors of ../shared/notes/nccl_formats.md section 6), what
+#: only follows or may be meant stands last; findings without a place here are between the two.
+_FIRST = (
+    "DUPLICATE_GPU", "COLLECTIVE_MISMATCH", "RANK_UNRESPONSIVE", "CUDA_FAILURE", "IB_DOWN_ASYNC", "COLLECTIVE_NOT_JOINED", "IB_ERROR",
+    "P2P_UNMATCHED", "PEER_CLOSED", "MESSAGE_TRUNCATED", "SOCKET_FALLBACK", "OFI_LIMITED", "WRONG_HCA", "SHARED_NIC", "NIC_SET_DIFFERS",
+    "P2P_DISABLED", "GDR_DISABLED", "MNNVL_OFF", "HALF_LINE_RATE", "PCIE_DISTANCE", "FEW_CHANNELS", "NVLS_OFF", "RAIL_MISMATCH",
+    "VERSION_MIX",
+)  # fmt: skip
+_LAST = ("ENV_DIFFERS", "ENV_LEFTOVER", "HOST_SETUP", "OLD_NCCL", "SLOW_INIT", "COLLECTIVE_TIMEOUT", "CONNECT_FAILED", "NCCL_WARNING")
+_PLACES = {code: place for place, code in enumerate((*_FIRST, "", *_LAST))}
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,18 +154,19 @@ def localised_port(evidence: Iterable[Mapping[str, Any]]) -> str | None:
 
 
 def ranked(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings by time lost, most first; unknown last, then by severity and code. Gives each a unique ``id``.
+    """Findings by time lost, most first; unknown last, then by severity, what explains or costs more, and code. Gives each a unique ``id``.
 
     A cause stands above the symptoms (NETWORK_SHARE, MOSTLY_WAITING, LOW_BUS_BANDWIDTH) or directly below one.
     """
 
-    def order(finding: Finding) -> tuple[bool, float, int, bool, str, str]:
+    def order(finding: Finding) -> tuple[bool, float, int, bool, int, str, str]:
         lost = finding.time_lost_ms
         return (
             lost is None,
             -(lost or 0.0),
             _SEVERITIES.index(finding.severity),
             finding.symptom,
+            _PLACES.get(finding.code, len(_FIRST)),
             finding.code,
             finding.title,
         )

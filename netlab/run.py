@@ -51,6 +51,8 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     clock_aligned: bool = False
     #: Host dependencies were recorded (sync events) rather than inferred.
     sync_recorded: bool = False
+    #: There are traces, not logs, dumps or counters only.
+    traced: bool = True
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):

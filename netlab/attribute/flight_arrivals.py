@@ -8,6 +8,8 @@ from netlab.schema.nccl_structure import FLIGHT_ARRIVALS
 
 __all__ = ["flight_arrivals"]
 
+_CALL = ["group", "group_name", "seq"]
+
 
 def flight_arrivals(flight: pl.DataFrame) -> pl.DataFrame:
     """Lag of every member's call behind the first one, of collectives that all members called.
@@ -41,11 +43,11 @@ def flight_arrivals(flight: pl.DataFrame) -> pl.DataFrame:
         & ~pl.col("is_p2p").fill_null(value=False)
         & ~pl.col("op").is_in(["send", "recv", "unknown"])
         & pl.col("group").str.contains(r"^\d+(?:,\d+)+$")
-    ).unique(["group", "seq", "rank"], keep="first", maintain_order=True)
+    ).unique([*_CALL, "rank"], keep="first", maintain_order=True)
     size = pl.col("group").str.count_matches(",") + 1
-    same = pl.col("op").n_unique().over("group", "seq") == 1
-    whole = calls.filter((pl.len().over("group", "seq") == size) & same)
-    lag = whole.with_columns(lag_ns=pl.col("created_ns") - pl.col("created_ns").min().over("group", "seq"))
-    several = pl.len().over("group", "rank") > 1
-    excess = pl.when(several).then(pl.col("lag_ns") - pl.col("lag_ns").min().over("group", "rank"))
+    same = pl.col("op").n_unique().over(_CALL) == 1
+    whole = calls.filter((pl.len().over(_CALL) == size) & same)
+    lag = whole.with_columns(lag_ns=pl.col("created_ns") - pl.col("created_ns").min().over(_CALL))
+    several = pl.len().over("group", "group_name", "rank") > 1
+    excess = pl.when(several).then(pl.col("lag_ns") - pl.col("lag_ns").min().over("group", "group_name", "rank"))
     return FLIGHT_ARRIVALS.validate(FLIGHT_ARRIVALS.conform(lag.with_columns(excess_ns=excess)))

@@ -16,7 +16,7 @@ __all__ = ["hangs"]
 #: A rank beyond this is a torn number.
 _LARGEST_JOB = 10_000_000
 
-Row = tuple[str, int, str, list[int], list[int], int | None, str]
+Row = tuple[str, int, str, list[int], list[int], int | None, str, str | None]
 
 
 def hangs(flight: pl.DataFrame, events: pl.DataFrame, communicators: pl.DataFrame | None = None) -> pl.DataFrame:
@@ -65,15 +65,15 @@ def _from_flight(flight: pl.DataFrame) -> list[Row]:
     finishing = set(known.filter(pl.col("state") == "completed").select("rank", "group").iter_rows())
     listed = set(known["rank"].to_list())
     for rank, group, name, seq, op, state, retired, is_p2p in known.iter_rows():
-        entry = groups[group or "", name if not _members(group) else None, bool(is_p2p)]
+        entry = groups[group or "", name, bool(is_p2p)]
         entry.members |= _members(group)
         done = state == "completed" or (retired is True and state == "scheduled" and (rank, group) not in finishing)
         before = entry.entries[seq].get(rank)
         entry.entries[seq][rank] = _Entry(op, done or (before is not None and before.done))
         entry.enqueued[rank] = max(entry.enqueued.get(rank, seq), seq)
     rows = []
-    for (label, _, is_p2p), group_data in groups.items():
-        row = _first_pending(label, group_data, is_p2p, listed)
+    for (label, name, is_p2p), group_data in groups.items():
+        row = _first_pending(label, name, group_data, is_p2p, listed)
         if row is not None:
             rows.append(row)
     return rows
@@ -84,7 +84,7 @@ def _members(group: str | None) -> set[int]:
     return {int(part) for part in parts} if len(parts) > 1 and all(part.isdigit() for part in parts) else set()
 
 
-def _first_pending(label: str, group: _Group, is_p2p: bool, listed: set[int]) -> Row | None:
+def _first_pending(label: str, name: str | None, group: _Group, is_p2p: bool, listed: set[int]) -> Row | None:
     for seq in sorted(group.entries):
         at = group.entries[seq]
         waiting = sorted(rank for rank, entry in at.items() if not entry.done)
@@ -97,7 +97,7 @@ def _first_pending(label: str, group: _Group, is_p2p: bool, listed: set[int]) ->
         ops = Counter(entry.op for rank, entry in at.items() if rank in waiting)
         complete = [s for s, ranks in group.entries.items() if s < seq and all(entry.done for entry in ranks.values())]
         text = label if group.members else ",".join(map(str, sorted(members))) if len(members) > 1 else label
-        return text, seq, ops.most_common(1)[0][0], waiting, missing, max(complete, default=None), "flight"
+        return text, seq, ops.most_common(1)[0][0], waiting, missing, max(complete, default=None), "flight", name
     return None
 
 
@@ -141,7 +141,7 @@ def _from_watchdog(events: pl.DataFrame, communicators: pl.DataFrame | None) -> 
             missing |= everyone - waiting
         completed = [value for p in of_group if (value := _int(p.get("completed"))) is not None and value >= 0]
         label = ",".join(map(str, sorted(waiting | missing))) if size == len(waiting | missing) else name or "unknown"
-        rows.append((label, seq, op, sorted(waiting), sorted(missing), min(completed, default=None), "watchdog"))
+        rows.append((label, seq, op, sorted(waiting), sorted(missing), min(completed, default=None), "watchdog", name))
     return rows
 
 

@@ -144,12 +144,15 @@ def nccl_issues(
     begun = communicators.filter(
         ~pl.col("complete") & ~pl.col("ended").fill_null(False) & pl.col("rank").is_not_null() & pl.col("nranks").is_not_null()
     )
-    for row in begun.iter_rows(named=True):
-        if row["pointer"] is None:
-            continue
+    of_communicator = begun.filter(pl.col("pointer").is_not_null()).partition_by("comm_id", maintain_order=True)
+    for rows in of_communicator:
+        row = rows.row(0, named=True)
+        who = f"rank {row['rank']} of {row['nranks']} (process {row['pid']} on {row['host']})"
+        if rows.height > 1:
+            who = f"{rows.height} of {row['nranks']} ranks (the first: {who})"
         message = (
-            f"{row['source']}: communicator {row['comm_id']} was begun by rank {row['rank']} of {row['nranks']} "
-            f"(process {row['pid']} on {row['host']}), but no Init COMPLETE follows; it hung or failed there, or the log ends early."
+            f"{row['source']}: communicator {row['comm_id']} was begun by {who}, but no Init COMPLETE follows; "
+            "it hung or failed there, or the log ends early."
         )
         issues.append(Issue(code="INIT_INCOMPLETE", source=row["source"], line=row["line"], message=message))
     issues += _absent(communicators) + _absent_dumps(flight)
@@ -184,18 +187,30 @@ def _absent_dumps(flight: pl.DataFrame) -> list[Issue]:
     if not missing or not seen:
         return issues
     text = ", ".join(map(str, missing[:20])) + (" ..." if len(missing) > 20 else "")
-    message = f"No flight-recorder dump of ranks {text}; whether they joined a collective is told only as far as other ranks show it."
+    message = (
+        f"No flight-recorder dump of rank{'s' if len(missing) > 1 else ''} {text} was read; whether they joined a collective is not known."
+    )
     return [*issues, Issue(code="NO_LOG_FOR_RANK", severity="info", message=message)]
 
 
 def _contradicting_dumps(flight: pl.DataFrame) -> list[Issue]:
-    """Dumps of one rank that put the same call at different times are not of one run."""
+    """Dumps of one rank that put the same call at different times are not of one run: an error, since nothing tells which one counts."""
     calls = flight.filter(pl.col("rank").is_not_null() & pl.col("created_ns").is_not_null())
-    odd = calls.group_by("rank", "group", "seq", "is_p2p").agg(pl.col("created_ns").n_unique().alias("times"))
-    apart = calls.join(odd.filter(pl.col("times") > 1), on=["rank", "group", "seq", "is_p2p"], how="semi", nulls_equal=True)
+    key = ["rank", "group", "group_name", "seq", "is_p2p"]
+    # After a reset of the recorder one dump may hold a number twice, but two dumps of a run then share the instants.
+    told = calls.group_by(*key, "created_ns").agg(files=pl.col("source").n_unique())
+    odd = told.group_by(key).agg(shared=pl.col("files").max() > 1)
+    several = calls.group_by(key).agg(files=pl.col("source").n_unique()).filter(pl.col("files") > 1)
+    apart = calls.join(odd.filter(~pl.col("shared")), on=key, how="semi", nulls_equal=True)
+    apart = apart.join(several, on=key, how="semi", nulls_equal=True)
     ranks = apart.group_by("rank").agg(pl.col("source").unique().sort()).sort("rank")
     return [
-        Issue(code="DUPLICATE_RANK", message=f"Dumps of rank {rank} are not of one run ({', '.join(sources[:4])}); give one of them only.")
+        Issue(
+            code="DUPLICATE_RANK",
+            severity="error",
+            source=sources[0],
+            message=f"Dumps of rank {rank} are not of one run ({', '.join(sources[:4])}); give one of them only.",
+        )
         for rank, sources in ranks.iter_rows()
         if len(sources) > 1
     ]

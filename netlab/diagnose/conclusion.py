@@ -62,17 +62,20 @@ def conclude(timeline: Timeline | None, findings: Sequence[Finding], facts: RunF
     if timeline is None or timeline.totals["network_share"] is None:
         status = "warn" if weighty else "inconclusive"
         cause = _own_cause(weighty) or "unknown"
-        head = (
-            f"{weighty[0].title.rstrip('.')}; no trace gives a share of the network"
-            if weighty
-            else "No share can be given: no trace has device activity in a step"
-        )
+        head = f"{weighty[0].title.rstrip('.')}; no trace gives a share of the network" if weighty else _untimed(facts)
         return Conclusion(status=status, flagged=False, cause=cause, headline=_sentence(head))
     flagged = bool(timeline.totals["flagged"])
     status = "flagged" if flagged else "warn" if weighty or comm_above(timeline) else "pass"
     cause = _cause(timeline, weighty, status)
     head = _headline(timeline, weighty, facts, status, cause) + _guilty_link(weighty, cause)
     return Conclusion(status=status, flagged=flagged, cause=cause, headline=_sentence(head))
+
+
+def _untimed(facts: RunFacts) -> str:
+    """The headline where nothing of weight was found and no share is known."""
+    if facts.traced:
+        return "No share can be given: no trace has device activity in a step"
+    return "No share can be given, since that takes a trace; nothing of weight was found in what was read"
 
 
 def _cause(timeline: Timeline, weighty: Sequence[Finding], status: str) -> str:

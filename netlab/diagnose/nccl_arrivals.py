@@ -26,7 +26,15 @@ def call_skew(evidence: Evidence) -> Iterator[Finding]:
     top = per_rank.sort("total", "rank", descending=[True, False]).row(0, named=True)
     worst = late.filter(pl.col("rank") == top["rank"]).sort("excess_ns", "seq", descending=[True, False]).row(0, named=True)
     of = evidence.arrivals.filter(pl.col("rank") == top["rank"]).height
-    members = evidence.flight.filter((pl.col("group") == worst["group"]) & (pl.col("seq") == worst["seq"])).unique("rank").sort("rank")
+    members = (
+        evidence.flight.filter(
+            (pl.col("group") == worst["group"])
+            & pl.col("group_name").eq_missing(pl.lit(worst["group_name"], pl.String))
+            & (pl.col("seq") == worst["seq"])
+        )
+        .unique("rank")
+        .sort("rank")
+    )
     yield finding(
         "CALL_SKEW",
         f"Rank {top['rank']} called {worst['op']} {worst['seq']} of group {worst['group']} {worst['excess_ns'] / 1e6:.1f} ms late.",

@@ -38,19 +38,19 @@ def socket_fallback(evidence: Evidence) -> Iterator[Finding]:
     providers = [e for e in evidence.of_code("ofi") if e["key"] == "provider" and re.match(r"(tcp|sockets|udp)\b", e["value"] or "")]
     if not edges and not chosen and not providers:
         return
-    hosts = {e["host"] for e in (*chosen, *providers) if e["host"]} or {c["host"] for c in edges if c["host"]}
+    hosts = {row["host"] for row in (*chosen, *providers, *edges) if row["host"]}
     own = [e for e in evidence.events if e["host"] in hosts]
     why = [e for e in own if e["code"] == "no_ib_device"]
     settings = [
         e for e in own
         if e["code"] == "env" and e["key"] in ("NCCL_IB_HCA", "NCCL_NET", "NCCL_NET_PLUGIN", "NCCL_IB_DISABLE") and e["value"] != "0"
     ]  # fmt: skip
-    reason = "no RDMA device was found" if why else "NCCL_IB_DISABLE is set" if settings else "NCCL chose the socket transport"
-    if any(e["key"] == "NCCL_IB_DISABLE" for e in settings):
-        reason += " (NCCL_IB_DISABLE is set)" if why else ""
+    told = joined(sorted({f"{e['key']}={e['value']}" for e in settings}))
+    reason = "no RDMA device was found" if why else f"{told} is set" if told else "NCCL chose the socket transport"
+    reason += f" ({told} is set)" if why and told else ""
     yield finding(
         "SOCKET_FALLBACK",
-        f"{joined(sorted(hosts))} use TCP sockets between hosts: {reason}.",
+        f"{joined(sorted(hosts))} {'uses' if len(hosts) == 1 else 'use'} TCP sockets between hosts: {reason}.",
         detail=(
             f"{len(edges)} connections between hosts go through NET/Socket: kernel TCP, bound by the CPU, 5 to 50 times slower than RDMA. "
             "This is the configuration of the hosts, not a fault of the fabric. On hosts without RDMA NICs it is all there is."

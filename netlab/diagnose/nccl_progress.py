@@ -14,6 +14,8 @@ from netlab.findings import Finding
 
 __all__ = ["hang_findings", "late_ranks", "mismatches", "ras_findings", "unmatched_messages"]
 
+_CALL = ["group", "group_name", "seq"]
+
 
 def mismatches(evidence: Evidence) -> Iterator[Finding]:
     """Ranks that call different operations, sizes or types at the same place of a group: the first such place of each group."""
@@ -21,11 +23,11 @@ def mismatches(evidence: Evidence) -> Iterator[Finding]:
         return
     calls = (
         evidence.flight.filter(~pl.col("is_p2p").fill_null(False) & (pl.col("op") != "unknown") & pl.col("rank").is_not_null())
-        .select("group", "seq", "rank", "op", "bytes", "dtype", "state", "source")
-        .unique(["group", "seq", "rank"], keep="first", maintain_order=True)
+        .select("group", "group_name", "seq", "rank", "op", "bytes", "dtype", "state", "source")
+        .unique([*_CALL, "rank"], keep="first", maintain_order=True)
     )
     odd = (
-        calls.group_by("group", "seq")
+        calls.group_by(_CALL)
         .agg(
             ops=pl.col("op").n_unique(),
             sizes=pl.col("bytes").drop_nulls().n_unique(),
@@ -36,16 +38,18 @@ def mismatches(evidence: Evidence) -> Iterator[Finding]:
             (pl.col("ops") > 1)
             | (~pl.col("op").is_in(["all_to_all", "gather", "scatter"]) & ((pl.col("sizes") > 1) | (pl.col("types") > 1)))
         )
-        .sort("group", "seq")
-        .unique("group", keep="first", maintain_order=True)
+        .sort(_CALL)
+        .unique(["group", "group_name"], keep="first", maintain_order=True)
     )
-    for group, seq in odd.select("group", "seq").iter_rows():
-        rows = calls.filter((pl.col("group") == group) & (pl.col("seq") == seq)).sort("rank").to_dicts()
+    for group, name, seq in odd.select(_CALL).iter_rows():
+        rows = calls.filter(_is_call(group, name, seq)).sort("rank").to_dicts()
         forms = Counter((row["op"], row["bytes"], row["dtype"]) for row in rows)
         common, count = forms.most_common(1)[0]
         minority = [row for row in rows if (row["op"], row["bytes"], row["dtype"]) != common]
         deviating = minority if 2 * count > len(rows) else rows
-        different = "operations" if len({form[0] for form in forms}) > 1 else "sizes" if len({form[1] for form in forms}) > 1 else "types"
+        named = {row["dtype"] for row in rows if row["dtype"] is not None}
+        # A type of another width makes the sizes differ as well.
+        different = "operations" if len({form[0] for form in forms}) > 1 else "types" if len(named) > 1 else "sizes"
         ranks = [row["rank"] for row in deviating]
         said = "; ".join(f"rank {row['rank']}: {_call(row)}" for row in deviating[:4])
         yield finding(
@@ -69,6 +73,11 @@ def mismatches(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
+def _is_call(group: str, name: str | None, seq: int) -> pl.Expr:
+    """Entries of one call of a process group: several groups may have the same members."""
+    return (pl.col("group") == group) & pl.col("group_name").eq_missing(pl.lit(name, pl.String)) & (pl.col("seq") == seq)
+
+
 def _first_of(rows: list[Row], form: tuple[object, ...]) -> Row:
     """The first row of one form."""
     return next(row for row in rows if (row["op"], row["bytes"], row["dtype"]) == form)
@@ -76,7 +85,7 @@ def _first_of(rows: list[Row], form: tuple[object, ...]) -> Row:
 
 def _call(row: Row) -> str:
     size = f" of {row['bytes']:,} bytes" if row["bytes"] is not None else ""
-    return f"{row['op']}{size}"
+    return f"{row['op']}{size}" + (f" ({row['dtype']})" if row["dtype"] is not None else "")
 
 
 def hang_findings(evidence: Evidence) -> Iterator[Finding]:
@@ -85,6 +94,8 @@ def hang_findings(evidence: Evidence) -> Iterator[Finding]:
     mismatched = {(f.subject.groups[0], f.title) for f in mismatches(evidence)}
     odd = {(group, int(m[1])) for group, title in mismatched if (m := re.search(r"sequence number (\d+)", title))}
     unmatched = {group for found in unmatched_messages(evidence) for group in found.subject.groups}
+    # A rank that waits in one collective cannot join another: it is not the cause if some rank is free, or calls something else.
+    explained = bool(odd) or any(set(h["missing_ranks"]) - _held(h, evidence.hangs).keys() for h in evidence.hangs)
     for hang in evidence.hangs:
         key = (hang["group"], hang["seq"])
         if key in odd or (hang["op"] in ("send", "recv") and hang["group"] in unmatched) or _follows(hang, evidence.hangs, created):
@@ -94,22 +105,28 @@ def hang_findings(evidence: Evidence) -> Iterator[Finding]:
         groups = [] if hang["group"] == "unknown" else [hang["group"]]
         lines = _timeouts(evidence, seq)
         rows = (
-            evidence.flight.filter((pl.col("group") == hang["group"]) & (pl.col("seq") == seq))
+            evidence.flight.filter(_is_call(hang["group"], hang["group_name"], seq))
             .unique("rank", maintain_order=True)
             .sort("rank")
             .to_dicts()
         )
         last = f" The last collective that all completed is {hang['last_completed_seq']}." if hang["last_completed_seq"] is not None else ""
         if missing:
-            elsewhere = [h for h in evidence.hangs if h is not hang and set(h["waiting_ranks"]) & set(missing)]
+            held = _held(hang, evidence.hangs)
+            free = [rank for rank in missing if rank not in held]
+            if not free and explained:
+                continue
             inside = "".join(
-                f" Rank {joined(sorted(set(h['waiting_ranks']) & set(missing)))} is inside {h['op']} {h['seq']} of group {h['group']}."
-                for h in elsewhere[:2]
+                f" {_ranks(sorted(r for r in held if held[r] is h)).capitalize()} did not either, being inside {h['op']} {h['seq']} of "
+                f"group {h['group']}."
+                for h in evidence.hangs
+                if any(of is h for of in held.values())
             )
+            missing = free or missing
             who = f"Rank {missing[0]}" if len(missing) == 1 else f"Ranks {joined(missing)}"
             yield finding(
                 "COLLECTIVE_NOT_JOINED",
-                f"{who} did not join {op} {seq} of group {hang['group']}, in which {_ranks(waiting)} wait.",
+                f"{who} did not join {op} {seq} of group {hang['group']}, in which {_ranks(waiting)} {_verb(waiting, 'waits', 'wait')}.",
                 detail=(
                     f"Those who wait print the timeout; the absent one is where to look.{last}{inside} It is late or stuck (data "
                     "loader, out of memory, exception), or it died."
@@ -136,11 +153,11 @@ def hang_findings(evidence: Evidence) -> Iterator[Finding]:
             scheduled = [row["rank"] for row in rows if row["state"] == "scheduled"]
             behind = f" The GPU of {_ranks(scheduled)} has not started it." if scheduled and len(scheduled) < len(rows) else ""
             absent = _without_dump(hang, evidence.flight)
-            gap = f" There is no dump of {_ranks(absent)}." if absent else ""
-            title = f"{op} {seq} of group {hang['group']} did not complete: {_ranks(waiting)} are inside."
+            title = f"{op} {seq} of group {hang['group']} did not complete: {_ranks(waiting)} {_verb(waiting, 'is', 'are')} inside"
+            title += f"; {_ranks(absent)} left no dump." if absent else "."
             detail = (
                 "Every rank with a dump has joined and none has finished: the network or NCCL itself, unless a rank without a "
-                f"dump is missing.{behind}{gap}{last}"
+                f"dump is missing.{behind}{last}"
             )
         yield finding(
             "COLLECTIVE_TIMEOUT",
@@ -158,22 +175,35 @@ def hang_findings(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
+def _held(hang: Row, others: list[Row]) -> dict[int, Row]:
+    """Ranks missing from a hang that wait in another one, and the first such."""
+    return {
+        rank: next(other for other in others if other is not hang and rank in other["waiting_ranks"])
+        for rank in hang["missing_ranks"]
+        if any(other is not hang and rank in other["waiting_ranks"] for other in others)
+    }
+
+
+def _verb(ranks: list[int], one: str, many: str) -> str:
+    return one if len(ranks) == 1 else many
+
+
 def _ranks(ranks: list[int]) -> str:
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {joined(ranks)}"
 
 
-def _created(flight: pl.DataFrame) -> dict[tuple[str, int, int], int]:
-    rows = flight.select("group", "seq", "rank", "created_ns").drop_nulls()
-    return {(group, seq, rank): created for group, seq, rank, created in rows.iter_rows()}
+def _created(flight: pl.DataFrame) -> dict[tuple[str, str | None, int, int], int]:
+    rows = flight.select(*_CALL, "rank", "created_ns").drop_nulls(["group", "seq", "rank", "created_ns"])
+    return {(group, name, seq, rank): created for group, name, seq, rank, created in rows.iter_rows()}
 
 
-def _follows(hang: Row, others: list[Row], created: dict[tuple[str, int, int], int]) -> bool:
+def _follows(hang: Row, others: list[Row], created: dict[tuple[str, str | None, int, int], int]) -> bool:
     """Whether every rank of a hang was stuck in another group before: then it is a consequence."""
 
     def earlier(rank: int) -> bool:
-        own = created.get((hang["group"], hang["seq"], rank))
+        own = created.get((hang["group"], hang["group_name"], hang["seq"], rank))
         return any(
-            own is not None and (at := created.get((other["group"], other["seq"], rank))) is not None and at < own
+            own is not None and (at := created.get((other["group"], other["group_name"], other["seq"], rank))) is not None and at < own
             for other in others
             if other is not hang and rank in other["waiting_ranks"]
         )
@@ -209,7 +239,7 @@ def late_ranks(evidence: Evidence) -> Iterator[Finding]:
         & pl.col("rank").is_not_null()
         & pl.col("seq").is_not_null()
     )
-    inspected = inspected.with_columns(size=pl.col("nranks"))
+    inspected = inspected.with_columns(size=pl.col("nranks"), group_name=pl.lit(None, pl.String))
     for frame, name, tool in ((flight, "group", "flight recorder"), (inspected, "comm_id", "NCCL Inspector")):
         found = _late(frame, name)
         if found is None:
@@ -239,19 +269,19 @@ def _plain(shared: pl.DataFrame, clear: pl.DataFrame, group: str, rank: int) -> 
         return False
     rest = (
         shared.filter(pl.col("rank") != rank)
-        .group_by(group, "seq")
+        .group_by(group, "group_name", "seq")
         .agg(least=pl.col("duration_ns").min(), most=pl.col("duration_ns").max())
     )
-    both = clear.join(rest, on=[group, "seq"])
+    both = clear.join(rest, on=[group, "group_name", "seq"], nulls_equal=True)
     return bool(both.select(((pl.col("least") - pl.col("low")) > 3 * (pl.col("most") - pl.col("least"))).all()).item())
 
 
 def _late(frame: pl.DataFrame, group: str) -> tuple[int, int, int, float, list[str], list[Row]] | None:
     """The rank that is last clearly more often than chance explains, or None."""
-    shared = frame.filter(pl.col("duration_ns").is_not_null()).unique([group, "seq", "rank"], maintain_order=True)
+    shared = frame.filter(pl.col("duration_ns").is_not_null()).unique([group, "group_name", "seq", "rank"], maintain_order=True)
     if shared.is_empty():
         return None
-    per = shared.group_by(group, "seq").agg(
+    per = shared.group_by(group, "group_name", "seq").agg(
         members=pl.len(),
         size=pl.col("size").max(),
         rank=pl.col("rank").sort_by("duration_ns").first(),
@@ -279,7 +309,9 @@ def _late(frame: pl.DataFrame, group: str) -> tuple[int, int, int, float, list[s
         return None
     groups = sorted(str(name) for name in top["groups"] if name is not None)
     worst = clear.filter(pl.col("rank") == top["rank"]).sort("caused", descending=True).head(1)
-    shown = shared.join(worst.select(group, "seq"), on=[group, "seq"], how="semi").sort("rank")
+    shown = shared.join(worst.select(group, "group_name", "seq"), on=[group, "group_name", "seq"], how="semi", nulls_equal=True).sort(
+        "rank"
+    )
     rows = [
         {
             "host": None,

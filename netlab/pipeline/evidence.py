@@ -110,7 +110,7 @@ def facts_without_traces(frames: Mapping[str, pl.DataFrame], name: str, config: 
     hosts: dict[str, list[int]] = {}
     for rank, host in _table(frames, "ranks").select("rank", "host").drop_nulls().iter_rows():
         hosts.setdefault(host, []).append(rank)
-    return RunFacts(name=name, world_size=size, ranks=sorted(seen), hosts=hosts, window="capture")
+    return RunFacts(name=name, world_size=size, ranks=sorted(seen), hosts=hosts, window="capture", traced=False)
 
 
 def add_links(frames: Frames, config: Config) -> list[Issue]:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import polars as pl
+
 from netlab.align import AlignOptions, align
 from netlab.align.counters import options_of
 from netlab.align.events import EVENT_METADATA
@@ -18,6 +20,7 @@ from netlab.pipeline.ingest import Progress, ingest_files
 from netlab.pipeline.inputs import InputFile, find_inputs
 from netlab.pipeline.store import FileStore, default_store
 from netlab.run import Run
+from netlab.schema import TABLES
 from netlab.schema.traces import RAW_TABLES
 from netlab.selection import parse_ranks, parse_steps
 
@@ -25,6 +28,8 @@ __all__ = ["Ingested", "ingest_inputs", "open_run", "run_name", "stored_run"]
 
 #: Raw trace tables that stay in a run: what-if and host analysis read them. Device events live on as activities.
 _KEPT_RAW = frozenset({"trace_files", "process_groups", "launches", "sync_events", "annotations", "host_ops", "flows"})
+#: What may be told without a trace.
+_EVIDENCE = ("flight", "communicators", "nccl_events", "counters", "link_speed_tests", "profiler_events")
 _RAW = frozenset(table.name for table in RAW_TABLES) | {EVENT_METADATA}
 
 
@@ -83,7 +88,7 @@ def open_run(ingested: Ingested, settings: Settings, name: str) -> Run:
             f"No input could be read: {'; '.join(reasons[:3])}" + (f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else "")
         )
     frames = {table: frame for table, frame in raw.frames.items() if table in _KEPT_RAW or table not in _RAW}
-    issues = [*raw.issues, *_unused_file_options(config, raw)]
+    issues = [*_ranks_of_dumps(frames, raw.issues, config), *_unused_file_options(config, raw)]
     if "trace_files" in raw.frames:
         paths = raw.frames["trace_files"]["path"].to_list()
         options = _align_options(config, name, hosts_of_ranks(frames), paths)
@@ -94,13 +99,29 @@ def open_run(ingested: Ingested, settings: Settings, name: str) -> Run:
         with_nics(frames)
         facts = aligned.facts
     else:
-        issues += add_nccl(frames)
+        found = add_nccl(frames)
+        # Beside traces or logs, dumps of two runs are an issue; alone they are all there is.
+        apart = [issue.message for issue in found if issue.code == "DUPLICATE_RANK"]
+        if apart and [name for name in _EVIDENCE if name in frames and not frames[name].is_empty()] == ["flight"]:
+            raise RunError(f"DUPLICATE_RANK: {' '.join(apart[:3])}")
+        issues += found
         with_nics(frames)
         facts = facts_without_traces(frames, name, config)
     issues += add_links(frames, config)
     frames["sources"] = raw.sources
     frames["issues"] = issues_frame(issues)
     return Run.from_frames(frames, facts, config)
+
+
+def _ranks_of_dumps(frames: dict[str, pl.DataFrame], issues: Sequence[Issue], config: Config) -> Sequence[Issue]:
+    """Put the ranks of ``[files]`` into flight-recorder dumps; the issues without those that were about them."""
+    sources = frames["flight"]["source"].unique().to_list() if "flight" in frames else []
+    told = {source: rank for source in sources if (rank := options_of(source, config.files).rank) is not None}
+    if not told:
+        return issues
+    of_source = pl.col("source").replace_strict(told, default=pl.col("rank"), return_dtype=frames["flight"].schema["rank"])
+    frames["flight"] = TABLES["flight"].conform(frames["flight"].with_columns(rank=of_source))
+    return [issue for issue in issues if issue.code != "RANK_ASSUMED" or issue.source not in told]
 
 
 def _align_options(config: Config, name: str, rank_hosts: dict[int, str], paths: list[str]) -> AlignOptions:

@@ -115,7 +115,7 @@ RANK_PLACES = Table(
 HANGS = Table(
     name="hangs",
     doc="Collectives that some ranks are inside of and that others never joined or that never ended.",
-    key=("group", "seq", "op"),
+    key=("group", "seq", "op", "group_name"),
     columns=(
         Column("group", pl.String, "Sorted member list as text, or the group's name where its members are unknown."),
         Column("seq", pl.Int64, "Sequence number in the group."),
@@ -124,6 +124,7 @@ HANGS = Table(
         Column("missing_ranks", pl.List(pl.Int64), "Ranks that did not join."),
         Column("last_completed_seq", pl.Int64, "Last collective of the group that every rank completed.", nullable=True),
         Column("basis", pl.String, "flight (dumps), watchdog (log lines) or ras."),
+        Column("group_name", pl.String, "Process-group name: several groups may have the same members.", nullable=True),
     ),
 )
 
@@ -187,9 +188,10 @@ CALL_COMMUNICATORS = Table(
 FLIGHT_ARRIVALS = Table(
     name="flight_arrivals",
     doc="When each rank called a collective, by flight-recorder dumps of all its members: on the CPU, by the clocks of the hosts.",
-    key=("group", "seq", "rank"),
+    key=("group", "group_name", "seq", "rank"),
     columns=(
         _GROUP,
+        Column("group_name", pl.String, "Process-group name: several groups may have the same members.", nullable=True),
         Column("seq", pl.Int64, "Sequence number in the group."),
         Column("rank", pl.Int64, "Rank in the world."),
         Column("op", pl.String, "Operation, netlab's name."),

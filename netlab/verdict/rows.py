@@ -172,6 +172,7 @@ class HangRow(msgspec.Struct, frozen=True, kw_only=True):
     waiting_ranks: list[int] = []
     missing_ranks: list[int] = []
     last_completed_seq: int | None = None
+    group_name: str | None = None
 
 
 class LinkRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -38,7 +38,7 @@ def test_an_initialisation_that_does_not_end_is_said(tmp_path: Path) -> None:
 def test_the_first_pending_collective_of_a_group_is_the_hang(tmp_path: Path) -> None:
     waiting = [entry(1), entry(2, "started"), entry(3, "scheduled")]
     run = run_of(*write_dumps(tmp_path, {0: dump(0, waiting, range(3)), 1: dump(1, waiting, range(3)), 2: dump(2, [entry(1)], range(3))}))
-    assert run.frame("hangs").rows() == [("0,1,2", 2, "all_reduce", [0, 1], [2], 1, "flight")]
+    assert run.frame("hangs").rows() == [("0,1,2", 2, "all_reduce", [0, 1], [2], 1, "flight", "0")]
 
 
 def test_gloo_entries_that_were_retired_are_complete(shared_data: Path) -> None:
@@ -80,6 +80,20 @@ def test_dumps_of_two_runs_are_told_apart(tmp_path: Path) -> None:
     second = second.with_columns(source=pl.lit("other"))
     codes = [issue.code for issue in nccl_issues(COMMUNICATORS.empty(), pl.concat([first, second]))]
     assert "DUPLICATE_RANK" in codes
+
+
+def test_two_groups_of_the_same_ranks_in_two_forms_of_one_dump_are_one_run(tmp_path: Path) -> None:
+    entries = [entry(1), entry(1, time_created_ns=99, process_group=["1", "dp"])]
+    first = run_of(*write_dumps(tmp_path, {0: dump(0, entries, range(2))})).frame("flight")
+    codes = [issue.code for issue in nccl_issues(COMMUNICATORS.empty(), pl.concat([first, first.with_columns(source=pl.lit("other"))]))]
+    assert "DUPLICATE_RANK" not in codes
+
+
+def test_an_initialisation_that_nobody_ended_is_said_once(tmp_path: Path) -> None:
+    tables, _ = read_log(tmp_path, [init("nodea", rank, 4, "Init START") for rank in range(4)])
+    (issue,) = nccl_issues(tables["communicators"], FLIGHT.empty())
+    assert (issue.code, issue.line) == ("INIT_INCOMPLETE", 1)
+    assert "4 of 4 ranks" in issue.message
 
 
 def test_rates_of_links_come_from_the_topology_that_nccl_prints(tmp_path: Path) -> None:

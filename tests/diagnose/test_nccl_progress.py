@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from netlab.diagnose.nccl import nccl_findings
 from netlab.findings import Finding
@@ -26,7 +27,7 @@ def test_a_rank_without_a_dump_is_not_accused(tmp_path: Path) -> None:
     dumps = {rank: dump(rank, [entry(1), entry(2, "started")], range(4)) for rank in (0, 1, 3)}
     found = of_dumps(tmp_path, dumps)
     assert [f.code for f in found] == ["COLLECTIVE_TIMEOUT"]
-    assert "no dump of rank 2" in found[0].detail
+    assert found[0].title.endswith("rank 2 left no dump.")
 
 
 def test_all_inside_and_none_done_is_a_timeout_of_all(tmp_path: Path) -> None:
@@ -50,6 +51,53 @@ def test_a_rank_with_another_operation_is_a_mismatch_and_hides_the_hang(tmp_path
 def test_a_rank_with_another_size_is_a_mismatch(tmp_path: Path) -> None:
     dumps = {rank: dump(rank, [entry(1, elements=2048 if rank == 1 else 1024)], range(3)) for rank in range(3)}
     assert one(of_dumps(tmp_path, dumps), "COLLECTIVE_MISMATCH").subject.ranks == [1]
+
+
+def test_a_type_of_another_width_is_a_mismatch_of_types(tmp_path: Path) -> None:
+    dumps = {rank: dump(rank, [entry(1, input_dtypes=["Half" if rank == 1 else "Float"])], range(3)) for rank in range(3)}
+    found = one(of_dumps(tmp_path, dumps), "COLLECTIVE_MISMATCH")
+    assert found.subject.ranks == [1]
+    assert "different types" in found.title
+
+
+def in_group(name: str, seq: int, state: str = "completed", **more: Any) -> dict[str, Any]:
+    return entry(seq, state, process_group=[name, name], pg_id=1, **more)
+
+
+def in_groups(entries: list[dict[str, Any]], groups: dict[str, list[int]]) -> dict[str, Any]:
+    return {**dump(0, entries, []), "pg_config": {name: {"name": name, "desc": name, "ranks": str(of)} for name, of in groups.items()}}
+
+
+def test_a_rank_that_waits_elsewhere_is_not_to_blame(tmp_path: Path) -> None:
+    """Rank 3 is stuck; rank 1 waits for it in a group of two, and so joins the world's next call as little as rank 3 does."""
+    world, pair = [0, 1, 2, 3], [1, 3]
+    dumps = {rank: in_groups([in_group("w", 1)], {"w": world, "p": pair}) for rank in world}
+    dumps[0]["entries"].append(in_group("w", 2, "started"))
+    dumps[2]["entries"].append(in_group("w", 2, "started"))
+    dumps[1]["entries"].append(in_group("p", 1, "started"))
+    found = of_dumps(tmp_path, dumps)
+    assert {(f.code, tuple(f.subject.ranks), tuple(f.subject.groups)) for f in found} == {
+        ("COLLECTIVE_NOT_JOINED", (3,), ("0,1,2,3",)), ("COLLECTIVE_NOT_JOINED", (3,), ("1,3",)),
+    }  # fmt: skip
+    assert "Rank 1 did not either, being inside all_reduce 1 of group 1,3." in found[0].detail
+
+
+def test_two_ranks_that_wait_for_each_other_are_both_named(tmp_path: Path) -> None:
+    groups = {"a": [0, 1], "b": [0, 1]}
+    dumps = {rank: in_groups([in_group("ab"[rank], 1, "started")], groups) for rank in range(2)}
+    assert [(f.code, f.subject.ranks) for f in of_dumps(tmp_path, dumps)] == [
+        ("COLLECTIVE_NOT_JOINED", [1]), ("COLLECTIVE_NOT_JOINED", [0]),
+    ]  # fmt: skip
+
+
+def test_groups_of_the_same_ranks_are_told_apart(tmp_path: Path) -> None:
+    """The first call of one group is complete, that of the other waits: neither hides the other, and their operations are not compared."""
+    groups = {"a": [0, 1], "b": [0, 1]}
+    dumps = {rank: in_groups([in_group("a", 1)], groups) for rank in range(2)}
+    dumps[0]["entries"].append(in_group("b", 1, "started", op="all_gather"))
+    found = of_dumps(tmp_path, dumps)
+    assert [(f.code, f.subject.ranks) for f in found] == [("COLLECTIVE_NOT_JOINED", [1])]
+    assert "all_gather 1" in found[0].title
 
 
 def message(op: str, ends: str, seq: int, state: str = "completed") -> dict[str, object]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import netlab
+from netlab.errors import RunError
 from tests.nccl_text import dump, entry, healthy, init, record, write_dumps
 
 
@@ -109,6 +110,45 @@ def test_a_dump_as_pickle_and_as_json_counts_once(tmp_path: Path) -> None:
         (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(content, protocol=2))
     run, _, codes = checked(tmp_path)
     assert (run.frame("flight").height, codes) == (4, [])
+
+
+def test_dumps_of_two_runs_cannot_be_one_run(tmp_path: Path) -> None:
+    for at_ns, name in ((1, "old"), (10**15, "new")):
+        (tmp_path / name).mkdir()
+        write_dumps(tmp_path / name, {rank: dump(rank, [entry(1, time_created_ns=at_ns)], range(2)) for rank in range(2)})
+    with pytest.raises(RunError, match=r"^DUPLICATE_RANK: .*rank 0.*new/nccl_trace_rank_0\.json, old/"):
+        checked(tmp_path)
+
+
+def test_beside_a_log_dumps_of_two_runs_are_an_issue(tmp_path: Path) -> None:
+    write(tmp_path, healthy())
+    write_dumps(tmp_path, {0: dump(0, [entry(1)], range(2))})
+    (tmp_path / "nccl_trace_rank_0").write_bytes(pickle.dumps(dump(0, [entry(1, time_created_ns=7)], range(2)), protocol=2))
+    _, verdict, _ = checked(tmp_path)
+    assert [issue.severity for issue in verdict.issues if issue.code == "DUPLICATE_RANK"] == ["error"]
+
+
+def test_the_rank_of_a_dump_may_be_given(tmp_path: Path) -> None:
+    for name, entries in (("a", [entry(1), entry(2, "started")]), ("b", [entry(1)])):
+        (tmp_path / f"{name}.json").write_text(json.dumps(dump(0, entries, range(2))))
+    (tmp_path / "netlab.toml").write_text('[files]\n"a.json" = { rank = 1 }\n"b.json" = { rank = 0 }\n')
+    _, verdict, _ = checked(tmp_path)
+    assert [(hang.waiting_ranks, hang.missing_ranks) for hang in verdict.hangs] == [([1], [0])]
+    assert "RANK_ASSUMED" not in {issue.code for issue in verdict.issues}
+
+
+def test_what_costs_most_stands_first(tmp_path: Path) -> None:
+    lines = [line.replace("NET/IB/", "NET/Socket/").replace("/GDRDMA", "").replace("2.21.5", "2.10.3") for line in healthy()]
+    write(tmp_path, [line.replace("Using network IB", "Using network Socket") for line in lines])
+    _, verdict, codes = checked(tmp_path)
+    assert codes == ["SOCKET_FALLBACK", "OLD_NCCL"]
+    assert verdict.headline.startswith("nodea and nodeb use TCP sockets")
+
+
+def test_logs_without_a_fault_are_not_said_to_lack_device_activity(tmp_path: Path) -> None:
+    write(tmp_path, healthy())
+    _, verdict, _ = checked(tmp_path)
+    assert verdict.headline == "No share can be given, since that takes a trace; nothing of weight was found in what was read."
 
 
 def test_of_two_dumps_of_a_rank_the_later_state_counts(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ _RANK_PREFIXES = (
     re.compile(r"\[rank(\d{1,7})\]:?"),
     re.compile(r"^\[\d+,(\d{1,7})\]<std(?:out|err)>:"),
     re.compile(r"^ *(\d{1,7}): "),
+    re.compile(r"^\[(\d{1,7})\] $"),
 )
 
 
