@@ -22,12 +22,13 @@ run: str = "data/gpu-16rank"  # folder or file with traces, logs, counters
 threshold: str = ""  # limit of the network share, 0 to 1; empty: the one of the run's configuration, else 0.25
 steps: str = ""  # half-open range such as 12:20
 ranks: str = ""  # such as 0,8-15
+png: bool = False  # also store a picture of every chart, for viewers without Vega
 
 # %%
 from netlab import figures, report
 
 report.check_parameters()
-figures.enable()
+figures.enable(png=png)
 study = report.Study.load(run, threshold, steps=steps, ranks=ranks)
 study.verdict
 
@@ -45,7 +46,7 @@ study.run
 # Drag over the upper chart: the lower one follows.
 
 # %%
-figures.rank_step_explorer(figures.rows_frame(study.verdict.by_rank_step))
+report.explorer(study)
 
 # %% [markdown]
 # ## Timeline

@@ -21,14 +21,15 @@
 run: str = "data/gpu-16rank"  # folder or file with traces
 scenarios: str = ""  # a scenario file; empty: scenarios.toml of the run's folder is not looked for, the built-in questions are asked
 config: str = ""  # a netlab.toml beside the one of the run (declared link rates, price per GPU-hour)
+png: bool = False  # also store a picture of every chart, for viewers without Vega
 
 # %%
 import netlab
 from netlab import figures, report
 
 report.check_parameters()
-figures.enable()
-opened = netlab.open(run, config=config or None)
+figures.enable(png=png)
+opened = netlab.open(*report.run_paths(run), config=config or None)
 answers = netlab.what_if(opened, scenarios or None)
 answers.baseline
 
@@ -38,8 +39,7 @@ answers.baseline
 # Sorted by gain. The thin line is where the step lies in 95 of 100 cases.
 
 # %%
-frame = figures.scenario_frame(answers.to_dict()["scenarios"])
-figures.scenario_chart(frame, answers.baseline.measured_ms, answers.baseline.threshold)
+report.scenarios(answers)
 
 # %%
 answers.frame()
@@ -58,9 +58,9 @@ answers.table("assumptions", "inputs_missing", "refused")
 # Every assumption moved alone, from one end of what is plausible to the other. The widest bar is what to find out first.
 
 # %%
-best = figures.best_scenario(frame)
+best = figures.best_scenario(figures.scenario_frame(answers.to_dict()["scenarios"]))
 found = None if best is None else netlab.sensitivity(opened, answers.question(best["name"]))
-figures.tornado(found.frame(), found.name, found.measured_ms, found.predicted_ms) if found else "No change makes training faster."
+report.sensitivity(found)
 
 # %%
 found.pays_if if found else []

@@ -18,7 +18,7 @@ __all__ = ["scenario_chart"]
 _CONFIDENCE = {"measured": "#2f6a9f", "calibrated": "#2f8f7f", "datasheet": "#d1862a", "bound-only": "#7d8894"}
 
 
-def scenario_chart(frame: pl.DataFrame, measured_ms: float | None, threshold: float) -> Any:
+def scenario_chart(frame: pl.DataFrame, measured_ms: float | None, threshold: float | None) -> Any:
     """Predicted step of each scenario with its 80 and 95 % interval, against the measured step.
 
     Parameters
@@ -28,7 +28,7 @@ def scenario_chart(frame: pl.DataFrame, measured_ms: float | None, threshold: fl
     measured_ms
         The measured step, drawn as a labelled rule.
     threshold
-        Limit of the network share: scenarios above it are marked in words.
+        Limit of the network share, if there is one: scenarios above it are marked in words.
     """
     shown = frame.with_columns(pl.Series("words", [_words(row, threshold) for row in frame.iter_rows(named=True)], dtype=pl.String))
     shown = _todays_work(shown, measured_ms)
@@ -90,10 +90,11 @@ def _todays_work(shown: pl.DataFrame, measured_ms: float | None) -> pl.DataFrame
     return shown.with_columns(pl.col("predicted_ms", "low80_ms", "high80_ms", "low95_ms", "high95_ms") * factor)
 
 
-def _words(row: Mapping[str, Any], threshold: float) -> str:
+def _words(row: Mapping[str, Any], threshold: float | None) -> str:
     share = row["network_share"]
     faster = "" if row["speedup"] is None else f"×{row['speedup']:.2f}"
-    network = "" if share is None else f"network {100 * share:.0f} %" + (" (above limit)" if share > threshold else "")
+    above = " (above limit)" if share is not None and threshold is not None and share > threshold else ""
+    network = "" if share is None else f"network {100 * share:.0f} %{above}"
     return ", ".join(part for part in (faster, network) if part)
 
 

@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from netlab.report.comparison_exhibits import changes, comparable
     from netlab.report.exhibits import exhibit
     from netlab.report.notebooks import check_parameters
+    from netlab.report.scenario_exhibits import explorer, scenarios, sensitivity
     from netlab.report.sections import card, data_quality, findings, provenance, what_if
     from netlab.report.sidecars import append_step_summary, junit_xml, prometheus_text, summary_markdown, write_junit
     from netlab.report.slack import slack_payload, write_slack
-    from netlab.report.study import Study
+    from netlab.report.study import Study, run_paths
     from netlab.report.trend import Trend, trend_card, trend_exhibit, trend_runs, write_history
     from netlab.report.write import write_page, write_report
 
@@ -25,14 +26,18 @@ _HOMES = {
     "append_step_summary": "sidecars",
     "card": "sections",
     "changes": "comparison_exhibits",
-    "comparable": "comparison_exhibits",
     "check_parameters": "notebooks",
+    "comparable": "comparison_exhibits",
     "data_quality": "sections",
     "exhibit": "exhibits",
+    "explorer": "scenario_exhibits",
     "findings": "sections",
     "junit_xml": "sidecars",
     "prometheus_text": "sidecars",
     "provenance": "sections",
+    "run_paths": "study",
+    "scenarios": "scenario_exhibits",
+    "sensitivity": "scenario_exhibits",
     "slack_payload": "slack",
     "summary_markdown": "sidecars",
     "trend_card": "trend",
@@ -56,10 +61,14 @@ __all__ = [
     "comparable",
     "data_quality",
     "exhibit",
+    "explorer",
     "findings",
     "junit_xml",
     "prometheus_text",
     "provenance",
+    "run_paths",
+    "scenarios",
+    "sensitivity",
     "slack_payload",
     "summary_markdown",
     "trend_card",

@@ -44,6 +44,7 @@ def failure_page(verdict: Verdict, failure: str, notebook: Any) -> str:
         f"<style>{style}</style></head><body><main>"
         f"<h1>The report of {escape(verdict.run.name)} could not be made</h1>"
         '<div class="nl-box nl-error" role="alert"><p class="nl-box-title">The notebook failed</p>'
-        f"<p>{escape(failure)}</p><p>The analysis itself is whole: see the verdict below, verdict.json, summary.md and tables/.</p></div>"
+        f"<p>{escape(failure[:1].upper() + failure[1:])}</p>"
+        "<p>The analysis itself is whole: see the verdict below, verdict.json, summary.md and tables/.</p></div>"
         f"{card_html(verdict, style=False)}{shown}</main></body></html>\n"
     )

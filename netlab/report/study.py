@@ -13,7 +13,7 @@ from netlab.run import Run
 from netlab.units import parse_share
 from netlab.verdict.model import Verdict
 
-__all__ = ["Study"]
+__all__ = ["Study", "run_paths"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Study:
         from netlab.pipeline.analysis import analyse_run
         from netlab.pipeline.scenarios import with_what_if
 
-        paths = [_found(run)] if Path(run).exists() else [_found(part) for part in run.split(os.pathsep)]
+        paths = run_paths(run)
         opened = netlab.open(*paths, **given)
         limit = opened.manifest.config.threshold if threshold == "" else parse_share(str(threshold))
         analysis = with_what_if(analyse_run(opened, limit), paths)
@@ -92,6 +92,11 @@ class Study:
             sides.append(analyse_run(opened, limit))
         analysis = with_comparison(sides[0], sides[1], [_found(run)])
         return cls(analysis.run, analysis.verdict, parameters)
+
+
+def run_paths(run: str) -> list[Path]:
+    """The inputs that a notebook's ``run`` names: one path, or several divided by a colon; see ``Study.load``."""
+    return [_found(run)] if Path(run).exists() else [_found(part) for part in run.split(os.pathsep)]
 
 
 def _found(text: str) -> Path:

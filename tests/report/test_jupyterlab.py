@@ -1,4 +1,4 @@
-"""The executed notebook in a real JupyterLab without a network: charts draw while it is untrusted, and all cells run."""
+"""Notebooks in a real JupyterLab without a network: charts of an untrusted one draw, and every notebook of the workbook runs to its end."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from netlab.export.notebooks import copy_notebooks, notebooks_folder
 from tests.report.conftest import Report
 from tests.report.test_browser import browser
 
@@ -25,10 +26,13 @@ _KERNEL_IDLE = "window.jupyterapp?.shell.currentWidget?.context.sessionContext.s
 
 @pytest.fixture(scope="module")
 def lab(made_report: Report, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Address of a JupyterLab on this machine that shows a copy of the report's folder."""
+    """Address of a JupyterLab on this machine that shows a copy of the report's folder, the workbook, and a folder of reports."""
     pytest.importorskip("jupyterlab", reason="JupyterLab is not installed (extra lab)")
     home = tmp_path_factory.mktemp("lab")
     shutil.copytree(made_report.folder, home / "work")
+    copy_notebooks(home / "work")
+    (home / "work" / "reports").mkdir()
+    shutil.copy(made_report.folder / "verdict.json", home / "work" / "reports")  # for the trend
     (home / "settings").mkdir()
     # The question about news covers a corner of the page.
     (home / "settings" / "overrides.json").write_text(
@@ -47,7 +51,7 @@ def lab(made_report: Report, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     with (home / "log").open("wb") as log:
         server = subprocess.Popen(command, cwd=home / "work", env=environment, stdout=log, stderr=subprocess.STDOUT)
         try:
-            yield f"http://127.0.0.1:{port}/lab/tree/report.ipynb?token=T"
+            yield f"http://127.0.0.1:{port}/lab"
         finally:
             server.terminate()
             server.wait(30)
@@ -69,8 +73,10 @@ def _open(page: Any, address: str) -> None:
     pytest.fail("JupyterLab did not start within 30 s")
 
 
-def test_untrusted_notebook_draws_offline_and_runs_to_its_end(browser: Any, lab: str) -> None:
-    page = browser.new_context(viewport={"width": 1_300, "height": 1_400}).new_page()
+@pytest.fixture
+def page(browser: Any) -> Iterator[tuple[Any, list[str]]]:
+    """A page that reaches this machine only, and what it asked for elsewhere."""
+    context = browser.new_context(viewport={"width": 1_300, "height": 1_400})
     outside: list[str] = []
 
     def guard(route: Any) -> None:
@@ -81,12 +87,35 @@ def test_untrusted_notebook_draws_offline_and_runs_to_its_end(browser: Any, lab:
             outside.append(url)
             route.abort()
 
-    page.route("**/*", guard)
-    _open(page, lab)
-    page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
-    page.wait_for_selector(".jp-Notebook .vega-embed :is(canvas, svg)", timeout=60_000)
+    opened = context.new_page()
+    opened.route("**/*", guard)
+    yield opened, outside
+    context.close()
+
+
+def _run_all(page: Any) -> None:
     page.wait_for_function(_KERNEL_IDLE, timeout=60_000)
     assert page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells')") is True
     assert page.locator(".jp-RenderedText[data-mime-type='application/vnd.jupyter.stderr']").count() == 0
+
+
+def test_untrusted_notebook_draws_offline_and_runs_to_its_end(page: tuple[Any, list[str]], lab: str) -> None:
+    shown, outside = page
+    _open(shown, f"{lab}/tree/report.ipynb?token=T")
+    shown.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+    shown.wait_for_selector(".jp-Notebook .vega-embed :is(canvas, svg)", timeout=60_000)
+    _run_all(shown)
     assert outside == []
-    page.context.close()
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in notebooks_folder().glob("*.ipynb")))
+def test_every_notebook_of_the_workbook_runs_all_cells_and_draws(name: str, page: tuple[Any, list[str]], lab: str) -> None:
+    shown, outside = page
+    _open(shown, f"{lab}/workspaces/{name}/tree/{name}.ipynb?token=T")
+    shown.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+    _run_all(shown)
+    shown.wait_for_selector(".jp-Notebook .vega-embed :is(canvas, svg)", timeout=60_000)
+    # What a chart or an object without a renderer would leave as text.
+    texts = shown.locator(".jp-OutputArea-output[data-mime-type='text/plain']").all_inner_texts()
+    assert [text for text in texts if "alt." in text or "VegaLite" in text or "object at 0x" in text] == []
+    assert outside == []
