@@ -1,10 +1,24 @@
-"""Names in InfiniBand: what a node description says."""
+"""Names in InfiniBand: what a node description says, and how fast a link of some width and rate is."""
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["host_port", "is_switch", "switch_name"]
+__all__ = ["VARIABLE_MAP", "host_port", "is_switch", "speed_gbps", "switch_name"]
+
+#: Data rate of a 4x link in Gbit/s by its name; SDR to QDR carry 8b/10b, so 4x QDR moves 32.
+VARIABLE_MAP: dict[str, float] = {
+    "SDR": 8.0,
+    "DDR": 16.0,
+    "QDR": 32.0,
+    "FDR10": 40.0,
+    "FDR": 56.0,
+    "EDR": 100.0,
+    "HDR": 200.0,
+    "NDR": 400.0,
+    "XDR": 800.0,
+}
+_RATE = re.compile(rf"(\d+)\s*x[\s-]*({'|'.join(sorted(VARIABLE_MAP, key=len, reverse=True))})", re.I)
 
 
 def switch_name(description: str, key: str) -> str:
@@ -42,3 +56,13 @@ def is_switch(description: str) -> bool | None:
     if description.startswith("MF0;"):
         return True
     return False if re.match(r"\S+ (?:mlx\d|HCA|ib[ps]\w)", description.strip()) else None
+
+
+def speed_gbps(text: str) -> float | None:
+    """Gbit/s of a width and rate such as ``4xNDR``; None if it is none. Two lanes carry half of what four do.
+
+    >>> speed_gbps("4xNDR"), speed_gbps("2X HDR"), speed_gbps("4x"), speed_gbps("400G")
+    (400.0, 100.0, None, None)
+    """
+    match = _RATE.fullmatch(text.strip())
+    return None if match is None else VARIABLE_MAP[match[2].upper()] * int(match[1]) / 4

@@ -140,8 +140,9 @@ def test_a_narrow_twin_beside_the_wide_counter_is_no_reset(tmp_path: Path) -> No
     assert codes(found) == set()
 
 
-def test_a_reset_that_ends_higher_shows_in_the_uptime(tmp_path: Path) -> None:
-    uptime = "".join(f"{T0 + 10 * n},leaf1,,sysUpTime,{ticks}\n" for n, ticks in enumerate((100_000, 101_000, 300, 1_300)))
+@pytest.mark.parametrize(("name", "values"), [("sysUpTime", (100_000, 101_000, 300, 1_300)), ("uptime_seconds", (1_000, 1_010, 3, 13))])
+def test_a_reset_that_ends_higher_shows_in_the_uptime(tmp_path: Path, name: str, values: tuple[int, ...]) -> None:
+    uptime = "".join(f"{T0 + 10 * n},leaf1,,{name},{value}\n" for n, value in enumerate(values))
     found = analysed(tmp_path, c__csv=HEAD + uptime + series("leaf1", "Ethernet0", "ifHCInOctets", [G, 2 * G, G]), ports__csv=PORTS)
     assert intervals(found) == [(G, 0.01, ""), (None, None, "reset"), (G, 0.01, "")]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import polars as pl
@@ -17,6 +19,7 @@ from netlab.readers.counters.meaning import DIRECTIONS, first_meaning
 from netlab.readers.counters.names import ALL_TABLES
 from netlab.readers.counters.samples import RAW_SCHEMA, interpret
 from netlab.readers.counters.texts import number_columns, time_column
+from netlab.readers.counters.wide_headers import owned_column
 
 __all__ = ["VARIABLE_MAP", "PlainCsv"]
 
@@ -90,8 +93,16 @@ def _counters_of(cells: list[str], roles: list[str | None]) -> list[str]:
     return [cell for cell, role in zip(cells, roles, strict=True) if role is None and cell and cell.lower() not in _LABELS]
 
 
+def _ports_in_columns(roles: list[str | None], others: list[str]) -> bool:
+    """Whether a row holds one counter of many ports: ``time,device,counter,Ethernet0,Ethernet4``."""
+    return "counter" in roles and not {"port", "value"} & set(roles) and any(re.search(r"\d", cell) for cell in others)
+
+
 class PlainCsv:
-    """Counters as people export them: ``timestamp,device,port,counter,value`` or one column per counter, header aliases accepted."""
+    """Counters as people export them: ``timestamp,device,port,counter,value``, or a column for each counter, port, or counter of a port.
+
+    Header aliases are accepted.
+    """
 
     name = "counters_csv"
 
@@ -102,11 +113,16 @@ class PlainCsv:
             return False
         cells = found[0]
         roles = _roles(cells)
-        if "time" not in roles or not {"device", "port"} & set(roles):
+        others = _counters_of(cells, roles)
+        if "time" not in roles:
             return False
-        if {"counter", "value"} <= set(roles):
+        if "port" not in roles and any(owned_column(cell) is not None for cell in others):
             return True
-        return any(first_meaning(ALL_TABLES, cell) is not None for cell in _counters_of(cells, roles))
+        if not {"device", "port"} & set(roles):
+            return False
+        if {"counter", "value"} <= set(roles) or _ports_in_columns(roles, others):
+            return True
+        return any(first_meaning(ALL_TABLES, cell) is not None for cell in others)
 
     def read(self, path: Path, sink: Sink, source: str) -> Parsed:
         """Read the file whole; every value becomes a sample.
@@ -138,8 +154,10 @@ class PlainCsv:
             )
             issues.append(Issue(code="UNREADABLE_LINE", source=source, line=first, message=message))
         naive = times["naive"]
+        assumed = (pl.col("device") == device_from_path(path)) if "device" not in roles else pl.lit(False)
         flags = pl.concat_str(
-            pl.lit(ASSUMED if "device" not in roles else ""), pl.when(naive).then(pl.lit(",clock_naive")).otherwise(pl.lit(""))
+            pl.when(assumed).then(pl.lit(ASSUMED)).otherwise(pl.lit("")),
+            pl.when(naive).then(pl.lit(",clock_naive")).otherwise(pl.lit("")),
         ).str.strip_chars(",")
         raw = long.with_columns(times["ts_ns"], flags.alias("flags")).filter(~bad)
         result = interpret(raw.select(*RAW_SCHEMA), source, ALL_TABLES, ts_source="collector")
@@ -214,7 +232,31 @@ def _long(table: pl.DataFrame, cells: list[str], roles: list[str | None], path: 
     columns = {f"c{index}": cell for index, cell in enumerate(cells) if roles[index] is None and cell in wanted}
     columns = {name: cell for name, cell in columns.items() if first_meaning(ALL_TABLES, cell) is not None or _counts(table[name])}
     identity = ["line", "time", "device", "port", "queue", "direction"]
+    if _ports_in_columns(roles, list(wanted)):
+        wide = base.select(*identity, pl.col("raw_name").replace("", None), *columns).drop("port").rename(columns)
+        identity = [*(name for name in identity if name != "port"), "raw_name"]
+        long = wide.unpivot(on=list(columns.values()), index=identity, variable_name="port", value_name="text")
+        return long.sort("line", maintain_order=True)
     wide = base.select(*identity, *columns).rename(columns)
-    return wide.unpivot(on=list(columns.values()), index=identity, variable_name="raw_name", value_name="text").sort(
+    long = wide.unpivot(on=list(columns.values()), index=identity, variable_name="raw_name", value_name="text").sort(
         "line", maintain_order=True
     )
+    return long if "port" in place else _of_owners(long, columns.values())
+
+
+def _of_owners(long: pl.DataFrame, cells: Iterable[str]) -> pl.DataFrame:
+    """Values of columns such as ``leaf1/Ethernet0 ifHCInOctets`` under their device and port."""
+    owners = {cell: owned for cell in cells if (owned := owned_column(cell)) is not None}
+    if not owners:
+        return long
+    table = pl.DataFrame(
+        [(cell, *owned) for cell, owned in owners.items()],
+        schema=dict.fromkeys(("raw_name", "own_device", "own_port", "own_counter"), pl.String),
+        orient="row",
+    )
+    joined = long.join(table, on="raw_name", how="left", maintain_order="left")
+    return joined.with_columns(
+        pl.coalesce("own_device", "device").alias("device"),
+        pl.coalesce("own_port", "port").alias("port"),
+        pl.coalesce("own_counter", "raw_name").alias("raw_name"),
+    ).drop("own_device", "own_port", "own_counter")

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
+from netlab.readers.ib_names import speed_gbps as ib_speed_gbps
+
 __all__ = ["VARIABLE_MAP", "columns_of", "first_line", "speed_unit", "speeds"]
 
 _DEVICE = ("device", "switch", "node", "hostname", "sysname", "system", "router")
@@ -111,13 +113,17 @@ def speed_unit(header: str) -> float | None:
 
 
 def speeds(texts: pl.Series, header: str) -> tuple[pl.Series, str | None]:
-    """Speeds in Gbit/s from ``400``, ``400G``, ``100 Gb/s`` or ``25000 Mbps``, and the unit that had to be assumed, if one had.
+    """Speeds in Gbit/s from ``400``, ``400G``, ``100 Gb/s``, ``25000 Mbps``, ``400GBASE-DR4`` or ``4X NDR``, and the unit that had to be
+    assumed, if one had.
 
-    >>> speeds(pl.Series(["400G", "25000"]), "speed_mbps")[0].to_list()
-    [400.0, 25.0]
+    >>> speeds(pl.Series(["400G", "25000", "4X EDR"]), "speed_mbps")[0].to_list()
+    [400.0, 25.0, 100.0]
     """
-    parts = texts.str.replace_all(",", "", literal=True).str.extract_groups(
-        r"^\s*(?<number>[\d.]+(?:[eE]\+?\d+)?)\s*(?<unit>[TtGgMmKk]?)(?:[A-Za-z/]*)\s*$"
+    lanes = {text: f"{rate}G" for text in texts.drop_nulls().unique() if (rate := ib_speed_gbps(text)) is not None}
+    parts = (
+        texts.replace(lanes)
+        .str.replace_all(",", "", literal=True)
+        .str.extract_groups(r"^\s*(?<number>[\d.]+(?:[eE]\+?\d+)?)\s*(?<unit>[TtGgMmKk]?)(?:[A-Za-z/]*(?:-\w+)?)\s*(?:\(.*\))?\s*$")
     )
     number = parts.struct.field("number").cast(pl.Float64, strict=False)
     written = parts.struct.field("unit").str.to_lowercase().replace_strict(_TEXT_UNITS, default=None, return_dtype=pl.Float64)

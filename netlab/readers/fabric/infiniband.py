@@ -7,22 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from netlab.readers.fabric.cables import CableReader, Cables, text_of
-from netlab.readers.ib_names import host_port, switch_name
+from netlab.readers.ib_names import VARIABLE_MAP, host_port, speed_gbps, switch_name
 
 __all__ = ["VARIABLE_MAP", "IbNetDiscover", "IbNetDiscoverPairs"]
 
-#: Data rate of a 4x link in Gbit/s by its name; SDR to QDR carry 8b/10b, so 4x QDR moves 32.
-VARIABLE_MAP: dict[str, float] = {
-    "SDR": 8.0,
-    "DDR": 16.0,
-    "QDR": 32.0,
-    "FDR10": 40.0,
-    "FDR": 56.0,
-    "EDR": 100.0,
-    "HDR": 200.0,
-    "NDR": 400.0,
-    "XDR": 800.0,
-}
 _NODE = re.compile(r'(Switch|Ca|Rt)\s*(\d+)\s+"([SHR]-[0-9a-fA-F]+)"\s*#\s*"([^"]*)"')
 _GUID = r"(?:\([0-9a-fA-F]+\))?"
 _LINK = re.compile(
@@ -48,11 +36,6 @@ def _host_ids(cables: Cables, ids: tuple[str | None, str | None, str | None], nu
         cables.node(port, end[0], end[1])
     if lid and lid not in _NO_LID:
         cables.node(f"lid {lid}", end[0], end[1])
-
-
-def _speed(width: str, name: str) -> float | None:
-    rate = VARIABLE_MAP.get(name)
-    return None if rate is None else rate * int(width) / 4
 
 
 class IbNetDiscover(CableReader):
@@ -83,11 +66,10 @@ class IbNetDiscover(CableReader):
                 if link is None:
                     cables.lost(number, f"{line[:40]!r} is no link")
                     continue
-                width, _, rate = (link[5] or "").partition("x")
                 peer_name = names.get(link[2], ("", link[4]))[1] or link[4]
                 a, a_kind = self._end(node[1], node[2], link[1])
                 b, b_kind = self._end(link[2], peer_name if link[2].startswith("S-") else link[4], link[3])
-                cables.add(a, b, speed_gbps=_speed(width, rate) if width else None, a_kind=a_kind, b_kind=b_kind)
+                cables.add(a, b, speed_gbps=speed_gbps(link[5] or ""), a_kind=a_kind, b_kind=b_kind)
                 own, far = _PORT_IDS.match(line), _LIDS.search(line)
                 if not node[1].startswith("S-"):
                     _host_ids(cables, (node[1], own[2] if own else None, far[1] if far else None), link[1], a)
@@ -114,7 +96,7 @@ class IbNetDiscoverPairs(CableReader):
         """Every pair."""
         for match in self._pairs(text_of(cables.path)):
             ends = [self._end(match[1], match[4], match[11], match[3]), self._end(match[7], match[10], match[12], match[9])]
-            speed = _speed(match[5].removesuffix("x"), match[6])
+            speed = speed_gbps(match[5] + match[6])
             for (end, kind), lid, guid, number in zip(ends, (match[2], match[8]), (match[4], match[10]), (match[3], match[9]), strict=True):
                 if kind == "switch":
                     cables.node(f"lid {lid}", end[0])

@@ -184,3 +184,20 @@ def test_instants_of_other_tools_are_the_same_instant(text: str) -> None:
     instant = parse_instant(text)
     assert instant is not None
     assert (instant.ns, instant.naive) == (1_767_225_610 * 10**9, False)
+
+
+@pytest.mark.parametrize(
+    ("header", "rows"),
+    [
+        ("time,leaf1/e0 ifHCInOctets,leaf1/e1 ifHCInOctets", ["1767225600,7,8"]),
+        ("time,leaf1:e0:ifHCInOctets,leaf1:e1:ifHCInOctets", ["1767225600,7,8"]),
+        ("time;rx_bytes leaf1 e0;rx_bytes leaf1 e1", ["1767225600;7;8"]),
+        ("time,device,e0 rx_bytes,e1 rx_bytes", ["1767225600,leaf1,7,8"]),
+        ("time,switch,counter,e0,e1", ["1767225600,leaf1,ifHCInOctets,7,8"]),
+        ("time,counter,device,e0,e1", ["1767225600,rx_bytes,leaf1,7,8"]),
+    ],
+)
+def test_a_column_for_each_port_says_whose_counter_it_holds(tmp_path: Path, header: str, rows: list[str]) -> None:
+    frame, _ = read(tmp_path, "\n".join((header, *rows)) + "\n")
+    rows_read = frame.select("device", "port", "direction", "metric", "value_int", "flags").sort("port").rows()
+    assert rows_read == [("leaf1", "e0", "rx", "bytes", 7, ""), ("leaf1", "e1", "rx", "bytes", 8, "")]

@@ -33,6 +33,9 @@ def read(folder: Path, text: str, table: str) -> tuple[list[dict[str, object]], 
         ("host,port,link speed", "leaf1,e0,100Gbps"),
         ("sysName,ifName,ifSpeed", "leaf1,e0,100000000000"),
         ("device,port,rate", "leaf1,e0,100000M"),
+        ("device,port,rate", "leaf1,e0,100 Gb/sec (4X EDR)"),
+        ("device,port,speed", "leaf1,e0,4x EDR"),
+        ("device,port,type_speed,speed", "leaf1,e0,optic,100GBASE-SR4"),
     ],
 )
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])

@@ -68,6 +68,10 @@ VARIABLE_MAP: dict[str, Meaning] = {
     **{name: Meaning(name, kind="watermark", overflow=None) for name in _WATERMARKS},
     **{f"{d}_{name}": Meaning(name, d) for name in _COUNTERS for d in ("rx", "tx")},
     **{f"{name}_{d}": Meaning(name, d) for name in _COUNTERS for d in ("rx", "tx")},
+    **dict.fromkeys(
+        ("uptime_s", "uptime_seconds", "system_uptime_seconds", "sysuptime_seconds"),
+        Meaning("uptime_ticks", kind="gauge", scale=100, overflow=None, preference=3),
+    ),
     "speed_gbps": Meaning("speed_bps", kind="gauge", scale=1e9, overflow=None),
     "speed_mbps": Meaning("speed_bps", kind="gauge", scale=1e6, overflow=None),
 }
