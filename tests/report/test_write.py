@@ -126,7 +126,7 @@ def test_killed_kernel_is_a_failure_and_no_hang(tmp_path: Path, monkeypatch: pyt
     made = made_run(ranks=2, steps=1)
     with pytest.raises(ReportError, match="its kernel died"):
         write_report(made.run, made.verdict, tmp_path / "r")
-    assert "its kernel died" in (tmp_path / "r" / "report.html").read_text("utf-8")
+    assert "Its kernel died" in (tmp_path / "r" / "report.html").read_text("utf-8")
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
