@@ -28,6 +28,7 @@ _TEXTS = (
     " globalrank ", "Channel ", "Ring ", " : ", " -> ", " [send]", " [receive]", " via ", "comm 0x", " rank ", " nranks ", " cudaDev ",
     " nvmlDev ", " busId ", " commId 0x", " - Init START", " - Init COMPLETE", " - Destroy COMPLETE", " - Abort COMPLETE", " nRanks ",
     " nNodes ", " localRanks ", " localRank ", " MNNVL ", "Trees ", "Tree ", "] ", "->",
+    "NET/IB: NCCL Dev ", "NET/IB : Dev ", " mtu ", ": ", " Bytes -> ", " time ",
 )  # fmt: skip
 _LITERALS = np.frombuffer("".join(_TEXTS).encode(), dtype=np.uint8)
 _BORDERS = np.cumsum([0, *(len(text) for text in _TEXTS)])

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netlab.readers.nccl.compiled import digits, hash_bytes, jit
+from netlab.readers.nccl.compiled import digits, hash_bytes, jit, literal, text_number
 from netlab.readers.nccl.compiled_messages import (
     CALL_FIELDS,
     EDGE_FIELDS,
@@ -41,12 +41,17 @@ __all__ = ["BARRIER", "CALL", "EDGES", "FOREIGN", "INIT", "LAYOUT", "NOTED", "PA
 BLANK, FOREIGN, PARTIAL, UNUSUAL, PLAIN, CALL, BARRIER, VIA, INIT, LAYOUT, EDGES, NOTED = range(12)
 
 Int64s = NDArray[np.int64]
+#: Choices for smaller messages and for larger ones are told apart.
+SMALL_BYTES = 100_000_000
+_QUEUE, _OLD_QUEUE, _MTU, _SAYS, _CHOSEN, _TIME = map(
+    text_number, ("NET/IB: NCCL Dev ", "NET/IB : Dev ", " mtu ", ": ", " Bytes -> ", " time ")
+)
 #: A plain 0 is a type of its own to numba, for which it would compile everything that is called once more.
 _ZERO = np.int64(0)
 
 #: Digest of `compiled` and `compiled_messages`: numba makes compiled code anew only where the file that uses it changes, so this one has to
 #: change with them. A test says the new value.
-PARTS_DIGEST = "37a4309c1ed369df"
+PARTS_DIGEST = "7a196ef36c97cb39"
 
 
 class Scan(NamedTuple):
@@ -100,7 +105,7 @@ def _scan(buffer, start, end, kind, process, message, prefix, parts, calls, vias
                         while k > at and 48 <= buffer[k] <= 57:
                             k -= 1
                         torn = torn or (k < j - 1 and buffer[k] == 58)
-            elif byte == 27 or byte == 13 or byte == 0:
+            elif byte == 27 or byte == 0 or (byte == 13 and i + 1 < size and buffer[i + 1] != 10):
                 special = True
             i += 1
         start[line], end[line] = at, i
@@ -113,7 +118,7 @@ def _scan(buffer, start, end, kind, process, message, prefix, parts, calls, vias
             host, host_end, pid, tid, body = _header(buffer, at, i, mark)
             if host >= 0:
                 stop = i
-                while stop > body and buffer[stop - 1] == 32:
+                while stop > body and (buffer[stop - 1] == 32 or buffer[stop - 1] == 13):
                     stop -= 1
                 parts[line, 0], parts[line, 1], parts[line, 2], parts[line, 3] = host, host_end, pid, tid
                 parts[line, 4], parts[line, 5] = body, stop
@@ -155,13 +160,52 @@ def _scan(buffer, start, end, kind, process, message, prefix, parts, calls, vias
                     elif _ends_communicator(buffer, at, stop):
                         result = BARRIER
                 if result in (PLAIN, BARRIER):
-                    message[line] = hash_bytes(buffer, body, stop)
+                    message[line] = _message_hash(buffer, body, stop)
             elif host == -2:
                 result = PARTIAL
         kind[line] = result
         line += 1
         at = i + 1
     return called, connected, begun, laid, drawn
+
+
+@jit
+def _message_hash(buffer, body, stop):
+    """A hash of what a message says; numbers that nobody uses are left out of it, since with them hardly two messages were alike.
+
+    Those are the exact size and the predicted time of a tuning choice, and all but the MTU of a line about an InfiniBand queue.
+    """
+    first = buffer[body] if body < stop else 0
+    if first == 78 and stop - body > 20 and buffer[body + 3] == 47 and buffer[body + 4] == 73 and buffer[body + 5] == 66:  # NET/IB
+        word = literal(buffer, body, stop, _QUEUE)
+        if word < 0:
+            word = literal(buffer, body, stop, _OLD_QUEUE)
+        i = word
+        while 0 <= i < stop:
+            at = literal(buffer, i, stop, _MTU)
+            if at >= 0:
+                mtu, _ = digits(buffer, at, stop, 10)
+                return hash_bytes(buffer, body, word) * 31 + mtu
+            i += 1
+        return hash_bytes(buffer, body, stop)
+    if not (65 <= first <= 90 or 97 <= first <= 122 or 48 <= first <= 57):
+        return hash_bytes(buffer, body, stop)
+    i = body
+    while i < stop and (65 <= buffer[i] <= 90 or 97 <= buffer[i] <= 122):
+        i += 1
+    start = i
+    if i > body:
+        start = literal(buffer, i, stop, _SAYS)
+        if start < 0:
+            return hash_bytes(buffer, body, stop)
+    size, i = digits(buffer, start, stop, 10)
+    behind = literal(buffer, i, stop, _CHOSEN)
+    if behind < 0 or size < 0:
+        return hash_bytes(buffer, body, stop)
+    end = behind
+    while end < stop and literal(buffer, end, stop, _TIME) < 0:
+        end += 1
+    return (hash_bytes(buffer, body, start) * 31 + hash_bytes(buffer, behind, end)) * 31 + (size < SMALL_BYTES)
 
 
 @jit

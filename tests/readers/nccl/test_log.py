@@ -307,9 +307,32 @@ def test_damaged_samples_read_alike_by_compiled_code(shared_data: Path, tmp_path
         "nodea:4001:4051 [0] NCCL TRACE step 1",
         "nodea:4001:4051 NCCL CALL ncclGroupStart()",
         "nodea:4001:4051 NCCL CALL ncclGroupStart(",
+        "nodea:4001:4051 [0] NCCL INFO AllReduce: 99999999 Bytes -> Algo 1 proto 2 time 12.5",
+        "nodea:4001:4051 [0] NCCL INFO 100000000 Bytes -> Algo 1 proto 2 time 13.5",
+        "nodea:4001:4051 [0] NCCL INFO AllReduce: 100000000 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..3}",
+        "nodea:4001:4051 [0] NCCL INFO AllReduce: 1 Bytes -> ",
+        "nodea:4001:4051 [0] NCCL INFO NET/IB: NCCL Dev 0 IbDev 0 Port 1 qpn 77 mtu 3 LID 4",
+        "nodea:4001:4051 [0] NCCL INFO NET/IB : Dev 0 Port 1 qpn 77 mtu 5 GID 3 (0/0)",
+        "nodea:4001:4051 [0] NCCL INFO NET/IB: NCCL Dev 0 IbDev 0 Po",
+        "nodea:4001:4051 [0] NCCL INFO Using network IB  \r",
+        "nodea:4001:4051 [0] NCCL INFO Using net\rwork IB",
+        "\r",
     ],
 )
 def test_odd_records_read_alike_by_compiled_code(tmp_path: Path, text: str) -> None:
     path = tmp_path / "odd.log"
-    path.write_text("\n".join(["x" * 66_000, *healthy(), text, *healthy()[:3]]))
+    path.write_text("\n".join(["x" * 66_000, *healthy(), text, *healthy()[:3]]), newline="")
     assert rows_by(path, 1) == rows_by(path, 1 << 40)
+
+
+def test_choices_that_differ_in_size_only_are_looked_at_once(tmp_path: Path) -> None:
+    head = "nodea:4001:4051 [0] NCCL INFO AllReduce:"
+    choices = [f"{head} {size} Bytes -> Algo TREE proto LL channel{{Lo..Hi}}={{0..3}}" for size in (*range(1000, 1900), 10**8, 10**8 + 1)]
+    path = tmp_path / "nccl.log"
+    path.write_text("\r\n".join(["x" * 66_000, *healthy(), *choices, ""]), newline="")
+    collector, _ = collect_log(path, path.name, large_bytes=1)
+    assert len(collector.sayings._texts) < 30
+    sink = Sink()
+    collector.finish(sink)
+    told = sink.collect("nccl_events").filter(pl.col("code") == "tuning_choice").sort("line")
+    assert told.select("key", "value", "count").rows() == [("all_reduce", "TREE/LL", 900), ("all_reduce", "TREE/LL", 2)]
