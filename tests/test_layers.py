@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "netlab"
 
 LEVELS: dict[str, int] = {
     "errors": 0, "units": 0, "machine_code": 0,
-    "intervals": 1, "schema": 1, "issues": 1, "findings": 1, "selection": 1, "config": 1, "chance": 1,
+    "intervals": 1, "schema": 1, "issues": 1, "findings": 1, "selection": 1, "config": 1, "chance": 1, "ownership": 1,
     "run": 2, "topology": 2,
     "readers": 3, "align": 3, "attribute": 3, "diagnose": 3,
     "verdict": 4,

@@ -141,18 +141,12 @@ def history(
 ) -> int:
     """Trend over the verdicts of many reports; exit code 1 if a newest report is flagged, or (--fail-on warning) worse than its past."""
     from netlab.cli.terminal import print_history
-    from netlab.export.files import write_text
-    from netlab.export.tables import write_table
-    from netlab.history import collect
-    from netlab.history import history as judge
-    from netlab.report import write_history
+    from netlab.report import Trend, write_history
 
-    table, issues = collect(folder)
-    document = judge(table, str(folder), issues)
+    trend = Trend.load(str(folder))
+    document = trend.document
     target = out if out is not None else folder / "history"
-    write_table(table, target / "history.parquet")
-    write_text(target / "history.json", document.json())
-    page = write_history(folder, target)
+    page = write_history(trend, folder, target)
     if json is not None:
         write_json(document.json(), json)
     if json != "-" and not quiet:

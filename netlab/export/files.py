@@ -4,11 +4,32 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from netlab.errors import RunError
+from netlab.ownership import claim, locked
 
-__all__ = ["write_bytes", "write_text"]
+__all__ = ["claimed", "write_bytes", "write_text"]
+
+
+def claimed(folder: Path, names: Sequence[str]) -> list[Path]:
+    """Paths in a folder of exports, listed there before they are written: an export replaces earlier exports and no file of anybody else.
+
+    Raises
+    ------
+    ConfigError
+        If somebody's file is there; nothing was written.
+    RunError
+        If the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder):
+            claim(folder, "export", names, "no export of netlab left there")
+    except OSError as error:
+        raise RunError(f"{folder} cannot be written: {error.strerror}; choose another place.") from error
+    return [folder / name for name in names]
 
 
 def write_bytes(path: Path, content: bytes) -> None:

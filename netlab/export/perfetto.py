@@ -9,7 +9,7 @@ import msgspec
 import polars as pl
 
 from netlab.errors import RunError
-from netlab.export.files import write_bytes
+from netlab.export.files import claimed, write_bytes
 from netlab.run import Run
 from netlab.units import NS_PER_US
 
@@ -53,7 +53,7 @@ def export_perfetto(run: Run, folder: Path, step: int | None = None) -> list[Pat
     events = [*_names(run, activities), *_slices(activities, first_ns), *_marks(steps, first_ns)]
     events += _counters(run.frame("link_intervals"), first_ns, last_ns)
     label = "capture" if chosen is None else f"step-{chosen}"
-    path = folder / f"{''.join(c if c.isalnum() or c in '-_.' else '_' for c in run.name)}-{label}.json"
+    (path,) = claimed(folder, [f"{''.join(c if c.isalnum() or c in '-_.' else '_' for c in run.name)}-{label}.json"])
     write_bytes(path, msgspec.json.encode({"displayTimeUnit": "ns", "traceEvents": events}))
     return [path]
 

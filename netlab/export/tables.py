@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from netlab.export.files import write_bytes, write_text
+from netlab.export.files import claimed, write_bytes, write_text
 from netlab.run import Run
 
 __all__ = ["export_csv", "export_parquet", "write_table"]
@@ -23,17 +23,15 @@ def _as_text(frame: pl.DataFrame) -> pl.DataFrame:
 
 def export_csv(run: Run, folder: Path) -> list[Path]:
     """One CSV per table that the run has; null is an empty cell."""
-    paths = []
-    for name in sorted(run.manifest.tables):
-        path = folder / f"{name}.csv"
-        write_text(path, _as_text(run.frame(name)).write_csv())
-        paths.append(path)
+    paths = claimed(folder, [f"{name}.csv" for name in sorted(run.manifest.tables)])
+    for path in paths:
+        write_text(path, _as_text(run.frame(path.stem)).write_csv())
     return paths
 
 
 def export_parquet(run: Run, folder: Path) -> list[Path]:
     """One Parquet file per table that the run has."""
-    paths = [folder / f"{name}.parquet" for name in sorted(run.manifest.tables)]
+    paths = claimed(folder, [f"{name}.parquet" for name in sorted(run.manifest.tables)])
     for path in paths:
         write_table(run.frame(path.stem), path)
     return paths

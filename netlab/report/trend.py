@@ -11,7 +11,11 @@ from typing import Any
 import polars as pl
 
 from netlab import figures
+from netlab.errors import ReportError
+from netlab.export.files import write_text
+from netlab.export.tables import write_table
 from netlab.history import History, collect, history
+from netlab.ownership import claim, locked
 from netlab.report.markup import Html, details, table
 from netlab.report.panels import Exhibit, Missing
 from netlab.report.sections import card_style
@@ -117,8 +121,34 @@ def trend_exhibit(trend: Trend, measure: str) -> Exhibit | Missing:
     )
 
 
-def write_history(folder: Path, out: Path, parameters: Mapping[str, Any] | None = None) -> Path:
-    """Run the trend notebook on the ``history.parquet`` in ``out``; writes report.ipynb and report.html there."""
-    return write_page(
-        "fleet_trend", out, {"folder": str(folder), "stored": "history.parquet", **(parameters or {})}, f"Trend of {folder.name}"
-    )
+def write_history(trend: Trend, folder: Path, out: Path, parameters: Mapping[str, Any] | None = None) -> Path:
+    """Write history.parquet, history.json and the page of the trend notebook, report.ipynb and report.html.
+
+    Parameters
+    ----------
+    trend
+        What is told.
+    folder
+        Where the reports are.
+    out
+        Folder for the files; those of an earlier history are replaced.
+    parameters
+        For the notebook.
+
+    Raises
+    ------
+    ConfigError
+        The folder holds files of these names that no history left; nothing was written.
+    ReportError
+        The notebook failed; the table is written, and the notebook as far as it came.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with locked(out):
+            claim(out, "history", ("history.parquet", "history.json", "report.ipynb", "report.html"), "no history of netlab left there")
+    except OSError as error:
+        raise ReportError(f"{out} cannot be written: {error.strerror}; choose another folder with --out.") from error
+    write_table(trend.table, out / "history.parquet")
+    write_text(out / "history.json", trend.document.json())
+    given = {"folder": str(folder), "stored": "history.parquet", **(parameters or {})}
+    return write_page("fleet_trend", out, given, f"Trend of {folder.name}")

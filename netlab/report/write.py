@@ -15,18 +15,20 @@ from typing import Any
 
 from netlab.errors import ConfigError, ReportError
 from netlab.export.notebooks import notebooks_folder
+from netlab.ownership import LISTING, claim, listed_files, locked, refuse_foreign, remove_own, write_listing
 from netlab.report.failure import failure_page
 from netlab.report.kernel import run_notebook
 from netlab.report.notebooks import declared_parameters, refuse_unknown
 from netlab.report.sidecars import append_step_summary, prometheus_text, summary_markdown, write_junit
 from netlab.report.slack import write_slack
-from netlab.run import Run, check_target
+from netlab.run import Run
 from netlab.verdict.model import Verdict
 
 __all__ = ["default_folder", "write_page", "write_report"]
 
-#: What a report puts into its folder, beside ``tables``.
-_PLACES = ("charts", "verdict.json", "summary.md", "report.html", "report.ipynb", "netlab.prom")
+#: What a report puts into its folder, beside the folders ``tables`` and ``charts``.
+_PLACES = ("verdict.json", "summary.md", "report.html", "report.ipynb", "netlab.prom", LISTING)
+_MADE_BY, _NO_REPORT = "report", "no report of netlab left there"
 
 
 def default_folder(name: str, now: datetime, root: Path = Path("reports")) -> Path:
@@ -49,17 +51,18 @@ def write_report(
     junit: Path | None = None,
     slack: Path | None = None,
 ) -> Path:
-    """Write the report of a run: report.html, report.ipynb, verdict.json, summary.md, netlab.prom, tables/ and charts/.
+    """Write the report of a run: report.html, report.ipynb, verdict.json, summary.md, netlab.prom, tables/, charts/, files.json.
 
     The notebook takes tables and verdict from the report's own folder, so nothing is analysed twice, and the executed notebook can be run
-    again from there. The files appear together once all are made.
+    again from there. The files appear together once all are made; files.json lists them.
 
     Parameters
     ----------
     run, verdict
         What the report is about.
     out_dir
-        Folder for the files; by default ``reports/<run>/<UTC time>`` in the working directory. Files of an earlier report are replaced.
+        Folder for the files; by default ``reports/<run>/<UTC time>`` in the working directory. Files that an earlier report
+        listed there are replaced.
     parameters
         What the notebook is told and shows: ``run`` (where the inputs are), ``threshold``, ...
     notebook
@@ -85,7 +88,6 @@ def write_report(
     refuse_unknown(given, declared_parameters(source))
     target = out_dir if out_dir is not None else default_folder(verdict.run.name, datetime.now(UTC))
     if target.is_dir():
-        check_target(target / "tables")
         _check_own(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -113,16 +115,14 @@ def write_report(
 
 
 def _check_own(target: Path) -> None:
-    """Refuse a folder with files in the places of a report's that no report of netlab left: they would be replaced."""
-    there = [name for name in _PLACES if (target / name).exists()]
-    if not there:
-        return
-    try:
-        left = b'"netlab.check/1"' in (target / "verdict.json").read_bytes()[:4096]
-    except OSError:
-        left = False
-    if not left:
-        raise ConfigError(f"{target} holds {there[0]}, which no report of netlab left there; give --out another folder.")
+    """Refuse a folder with something in the places of a report's that no report of netlab left: it would be replaced."""
+    listed = listed_files(target, _MADE_BY)
+    for name in ("charts", "tables"):
+        place = target / name
+        if place.is_symlink() or (place.exists() and not (listed and place.is_dir())):
+            raise ConfigError(f"{target} holds {name}, which {_NO_REPORT}; give it a folder of its own.")
+    tables = [path.relative_to(target).as_posix() for path in (target / "tables").glob("*")]
+    refuse_foreign(target, [*_PLACES, *sorted(tables)], listed, _NO_REPORT)
 
 
 def write_page(notebook: str, folder: Path, parameters: Mapping[str, Any], title: str) -> Path:
@@ -212,30 +212,35 @@ def _pictures(notebook: Any) -> list[tuple[str, bytes]]:
 
 def _publish(draft: Path, target: Path) -> None:
     """Put the finished files in their place. Into a folder that exists they go one by one, report.html last: it is what people look for."""
+    names = sorted(path.relative_to(draft).as_posix() for path in draft.rglob("*") if path.is_file())
     if not target.exists():
-        draft.rename(target)
-        return
-    for part in sorted(draft.iterdir(), key=lambda path: (path.name == "report.html", path.name)):
-        place = target / part.name
-        if part.is_dir() and place.is_dir():
-            if part.name == "charts":
-                _keep_foreign(place, part, target / "report.ipynb")
-            aside = Path(tempfile.mkdtemp(prefix=f".{part.name}-", dir=target))
-            place.rename(aside / "old")
-            part.rename(place)
-            shutil.rmtree(aside, ignore_errors=True)
+        write_listing(draft, _MADE_BY, names)
+        try:
+            draft.rename(target)
+        except OSError:
+            if not target.is_dir():
+                raise
         else:
-            part.replace(place)
+            return
+    # It was there, or another report has just come.
+    with locked(target):
+        _check_own(target)
+        before = claim(target, _MADE_BY, names, _NO_REPORT)
+        _replace_tables(draft / "tables", target / "tables")
+        (target / "charts").mkdir(exist_ok=True)
+        for name in sorted(names, key=lambda name: (name == "report.html", name)):
+            if not name.startswith("tables/"):
+                (draft / name).replace(target / name)
+        remove_own(target, before - set(names) - {LISTING}, before)
+        write_listing(target, _MADE_BY, names)
 
 
-def _keep_foreign(old: Path, new: Path, notebook: Path) -> None:
-    """Copy what is in a folder of charts beside those of the notebook that stands there: somebody put it there."""
-    import nbformat
-
-    try:
-        ours = {f"{name}.png" for name, _ in _pictures(nbformat.read(str(notebook), as_version=4))}
-    except (OSError, ValueError):
-        ours = set()
-    for path in old.iterdir():
-        if path.name not in ours and not (new / path.name).exists():
-            (shutil.copytree if path.is_dir() else shutil.copy2)(path, new / path.name)
+def _replace_tables(new: Path, place: Path) -> None:
+    """All tables at once: a reader finds those of one report."""
+    if not place.exists():
+        new.rename(place)
+        return
+    aside = Path(tempfile.mkdtemp(prefix=".tables-", dir=place.parent))
+    place.rename(aside / "old")
+    new.rename(place)
+    shutil.rmtree(aside, ignore_errors=True)

@@ -16,6 +16,7 @@ from netlab.synth.simulate import Simulation, simulate
 from netlab.synth.spec import Spec
 
 __all__ = [
+    "TRUTH_SCHEMA",
     "BreakdownTruth",
     "CollectiveTruth",
     "Truth",
@@ -27,6 +28,8 @@ __all__ = [
     "what_if_truth",
 ]
 
+
+TRUTH_SCHEMA = "netlab.truth/1"
 
 Mask = NDArray[np.bool_]
 
@@ -65,7 +68,9 @@ class CollectiveTruth(msgspec.Struct, frozen=True, kw_only=True):
 class Truth(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is known about a made run; the content of truth.json."""
 
-    schema: str = "netlab.truth/1"
+    schema: str = TRUTH_SCHEMA
+    #: What was written beside it, relative to its folder.
+    files: list[str] = []
     plant: str
     about: str
     cause: str

@@ -8,19 +8,20 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
 
-from netlab.errors import ConfigError
-from netlab.synth.counters import counter_csv
+from netlab.ownership import refuse_foreign, remove_own
+from netlab.synth.counters import counter_csv, device_clocks_ns
 from netlab.synth.fabric import cables, ports, rank_rows
 from netlab.synth.kineto import BASE_TIME_NS, CAPTURE_START_NS, trace_json
 from netlab.synth.nccl import log_name, nccl_log
 from netlab.synth.plants import LINK_PLANTS, spec_for
 from netlab.synth.simulate import Simulation, simulate
-from netlab.synth.truth import Truth, truth_of
+from netlab.synth.spec import Spec
+from netlab.synth.truth import TRUTH_SCHEMA, Truth, truth_of
 
 __all__ = ["TRUTH_NAME", "write_run"]
 
@@ -28,7 +29,7 @@ TRUTH_NAME = "truth.json"
 #: From here on, packing takes longer than it saves.
 _LARGE_BYTES = 4_000_000
 _RANK_COLUMNS = ("rank", "host", "local_rank", "gpu_index", "nic", "nic_port", "rail")
-_OWN_FILES = ("rank*.pt.trace.json.gz", "nccl/nccl.node*.log", "counters/*.csv.gz", "links.csv", "ports.csv")
+_OWN_FILES = ("rank*.pt.trace.json.gz", "nccl/nccl.node*.log", "counters/*.csv.gz", "links.csv", "ports.csv", "netlab.toml", "ranks.csv")
 #: What an operator declares: the rates that are printed on the cables, whatever they carry.
 _RUN_FILE = """[run]
 world_size = {ranks}
@@ -54,7 +55,7 @@ def write_run(
     Parameters
     ----------
     folder
-        Where the files go; made if absent. An earlier made run there is replaced, other files stay.
+        Where the files go; made if absent. The files that an earlier made run lists in its truth are replaced, others stay.
     plant
         The fault, one of ``PLANTS``.
     ranks, steps, seed
@@ -82,9 +83,11 @@ def write_run(
     ('straggler', [2])
     """
     spec = spec_for(plant, ranks=ranks, steps=steps, seed=seed, **overrides)
+    counted = plant in LINK_PLANTS if counters is None else counters
+    names = _names(spec, counted)
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    _remove_earlier_run(target)
+    _remove_earlier_run(target, names)
     simulation = simulate(spec)
     with ThreadPoolExecutor(max_workers=2) as pool:
         jobs = [pool.submit(_write_trace, target, simulation, rank) for rank in range(spec.ranks)]
@@ -94,43 +97,76 @@ def write_run(
         _write_whole(target / "nccl" / log_name(spec, rank), nccl_log(spec, rank).encode())
     _write_whole(target / "netlab.toml", _RUN_FILE.format(**asdict(spec)).encode())
     _write_table(target / "ranks.csv", _RANK_COLUMNS, rank_rows(spec))
-    if plant in LINK_PLANTS if counters is None else counters:
+    if counted:
         _write_counters(target, simulation)
-    truth = truth_of(simulation)
+    truth = msgspec.structs.replace(truth_of(simulation), files=names)
     _write_whole(target / TRUTH_NAME, msgspec.json.encode(truth))
     return truth
 
 
-def _remove_earlier_run(folder: Path) -> None:
-    """Remove the files of a run that was made here before, so that no rank or switch of it stays.
+def _names(spec: Spec, counted: bool) -> list[str]:
+    """What is written beside the truth, relative to the folder."""
+    names = ["netlab.toml", "ranks.csv"]
+    names += [_trace_name(rank) for rank in range(spec.ranks)]
+    names += [f"nccl/{log_name(spec, rank)}" for rank in range(spec.ranks)]
+    if counted:
+        names += ["links.csv", "ports.csv", *(_counter_name(device) for device in _devices(spec))]
+    return sorted(set(names))
+
+
+def _devices(spec: Spec) -> set[str]:
+    return {port.device for port in ports(spec)} & set(device_clocks_ns(spec))
+
+
+def _trace_name(rank: int) -> str:
+    return f"rank{rank}.pt.trace.json.gz"
+
+
+def _counter_name(device: str) -> str:
+    return f"counters/{device}.csv.gz"
+
+
+class _Earlier(msgspec.Struct):
+    """What a truth says about the files beside it."""
+
+    schema: str
+    files: list[str] = []
+
+
+def _remove_earlier_run(folder: Path, names: Sequence[str]) -> None:
+    """Remove the files that a truth lists, so that no rank or switch of an earlier run stays.
 
     Raises
     ------
     ConfigError
-        If files of such names lie there without its truth: they are somebody's recording.
+        If somebody's file lies where one is to be written, or, where no run was made yet, under the name of some rank, host or switch;
+        nothing is removed then.
     """
-    truth = folder / TRUTH_NAME
-    if not truth.is_file() or b"netlab.truth/" not in truth.read_bytes()[:64]:
-        found = [path for pattern in (*_OWN_FILES, "netlab.toml", "ranks.csv", TRUTH_NAME) for path in folder.glob(pattern)]
-        if found:
-            raise ConfigError(f"{folder} holds {found[0].name}, which synth did not make; give it a folder of its own.")
-        return
-    for pattern in _OWN_FILES:
-        for path in folder.glob(pattern):
-            path.unlink()
+    try:
+        earlier = msgspec.json.decode((folder / TRUTH_NAME).read_bytes(), type=_Earlier)
+    except (OSError, msgspec.MsgspecError):
+        earlier = _Earlier(schema="")
+    listed: set[str] = set()
+    taken = list(names)
+    if earlier.schema == TRUTH_SCHEMA:
+        listed = {name for name in earlier.files if any(PurePosixPath(name).match(pattern) for pattern in _OWN_FILES)} | {TRUTH_NAME}
+    else:
+        taken += [path.relative_to(folder).as_posix() for pattern in _OWN_FILES for path in sorted(folder.glob(pattern))]
+    refuse_foreign(folder, [*taken, TRUTH_NAME], listed, "synth did not make")
+    remove_own(folder, [TRUTH_NAME, *sorted(listed)], listed)
 
 
 def _write_trace(folder: Path, simulation: Simulation, rank: int) -> None:
     # No file name and no time in the gzip header: the same seed gives the same bytes.
     text = trace_json(simulation, rank).encode()
     packed = gzip.compress(text, compresslevel=9 if len(text) < _LARGE_BYTES else 5, mtime=0)
-    _write_whole(folder / f"rank{rank}.pt.trace.json.gz", packed)
+    _write_whole(folder / _trace_name(rank), packed)
 
 
 def _write_counters(folder: Path, simulation: Simulation) -> None:
     spec = simulation.spec
     for device, text in counter_csv(simulation, BASE_TIME_NS + CAPTURE_START_NS).items():
-        _write_whole(folder / "counters" / f"{device}.csv.gz", gzip.compress(text.encode(), compresslevel=6, mtime=0))
+        _write_whole(folder / _counter_name(device), gzip.compress(text.encode(), compresslevel=6, mtime=0))
     links = [(cable.a.device, cable.a.name, cable.b.device, cable.b.name, cable.a.speed_gbps) for cable in cables(spec)]
     _write_table(folder / "links.csv", ("a_device", "a_port", "b_device", "b_port", "speed_gbps"), links)
     facts = [(port.device, port.name, port.speed_gbps, port.role, port.host, port.nic) for port in ports(spec)]

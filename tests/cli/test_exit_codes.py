@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,17 @@ def test_a_full_disk_is_one_sentence_and_exit_code_four(
     assert capsys.readouterr().err == "netlab: /data/x.parquet: No space left on device. Free some space or choose another place.\n"
 
 
+def test_an_export_never_replaces_the_inputs(healthy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(healthy, folder)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert run("export", folder, "--to", "csv", "--out", folder) == 2
+    assert "holds ranks.csv, which no export of netlab left there" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    for kind in ("csv", "parquet", "csv"):
+        assert run("export", folder, "--to", kind, "--out", tmp_path / "out") == 0
+
+
 def _reports(folder: Path, *, worse: bool, flagged: bool) -> Path:
     """Six reports of one run, the newest 30 % slower, or flagged."""
     summary = RunSummary(
@@ -163,7 +175,7 @@ def _reports(folder: Path, *, worse: bool, flagged: bool) -> Path:
 def test_history_fails_on_what_it_is_told_to(
     worse: bool, flagged: bool, codes: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("netlab.report.write_history", lambda folder, out: out / "report.html")  # a kernel takes seconds
+    monkeypatch.setattr("netlab.report.trend.write_page", lambda *_: Path("report.html"))  # a kernel takes seconds
     folder = _reports(tmp_path / "reports", worse=worse, flagged=flagged)
     assert {level: run("history", folder, "--fail-on", level, "--quiet") for level in codes} == codes
     assert run("history", folder, "--quiet") == codes["flagged"]

@@ -58,11 +58,24 @@ def test_measure_that_no_report_knows_is_said(reports: Path) -> None:
 
 
 def test_page_of_a_trend_is_made_from_the_stored_table(reports: Path, tmp_path: Path) -> None:
-    Trend.load(str(reports)).table.write_parquet(tmp_path / "history.parquet")
-    page = write_history(reports, tmp_path)
+    page = write_history(Trend.load(str(reports)), reports, tmp_path)
     assert page == tmp_path / "report.html"
     assert "Are runs getting worse?" in page.read_text("utf-8")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["history.parquet", "report.html", "report.ipynb"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "files.json",
+        "history.json",
+        "history.parquet",
+        "report.html",
+        "report.ipynb",
+    ]
+
+
+@pytest.mark.parametrize("name", ["history.parquet", "report.html"])
+def test_a_trend_never_replaces_what_no_history_left(reports: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("mine", "utf-8")
+    with pytest.raises(ConfigError, match=f"holds {name}, which no history of netlab left there"):
+        write_history(Trend.load(str(reports)), reports, tmp_path)
+    assert [(path.name, path.read_text("utf-8")) for path in tmp_path.iterdir()] == [(name, "mine")]
 
 
 def test_unknown_parameter_of_a_page_is_refused(tmp_path: Path) -> None:

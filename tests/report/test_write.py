@@ -18,6 +18,7 @@ import pytest
 from netlab.errors import ConfigError, ReportError
 from netlab.export.notebooks import notebooks_folder
 from netlab.figures.mime import VEGA_MIME
+from netlab.ownership import listed_files
 from netlab.report import write_report
 from netlab.report.write import default_folder
 from netlab.run import Run
@@ -41,7 +42,7 @@ def _failing(folder: Path, source: str) -> Path:
 
 def test_report_holds_every_file(made_report: Report) -> None:
     names = {path.name for path in made_report.folder.iterdir()}
-    assert names == {"report.html", "report.ipynb", "verdict.json", "summary.md", "netlab.prom", "tables", "charts"}
+    assert names == {"report.html", "report.ipynb", "verdict.json", "summary.md", "netlab.prom", "files.json", "tables", "charts"}
     pictures = {path.stem for path in (made_report.folder / "charts").glob("*.png")}
     assert {
         "attribution",
@@ -158,7 +159,9 @@ def test_second_report_into_one_folder_replaces_the_first(tmp_path: Path, monkey
     assert not [path for path in (tmp_path / "r").iterdir() if path.name.startswith(".")]
 
 
-def test_pictures_that_somebody_put_among_the_charts_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _drawing(name: str) -> Any:
+    """A notebook that draws one chart of this name."""
+
     def drawn(source: Path, target: Path, parameters: Any, folder: Path) -> tuple[Any, None]:
         data = {VEGA_MIME: {"usermeta": {"netlab": {"name": name}}}, "image/png": "AAAA"}
         cell = nbformat.v4.new_code_cell(outputs=[nbformat.v4.new_output("display_data", data)])
@@ -166,33 +169,83 @@ def test_pictures_that_somebody_put_among_the_charts_stay(tmp_path: Path, monkey
         nbformat.write(notebook, target)
         return notebook, None
 
-    monkeypatch.setattr("netlab.report.write.run_notebook", drawn)
-    made, name = made_run(ranks=2, steps=1), "first"
-    write_report(made.run, made.verdict, tmp_path / "r")
-    (tmp_path / "r" / "charts" / "mine.png").write_text("kept", "utf-8")
-    name = "second"
-    write_report(made.run, made.verdict, tmp_path / "r")
+    return drawn
+
+
+def test_pictures_that_somebody_put_among_the_charts_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = made_run(ranks=2, steps=1)
+    for name in ("first", "second"):
+        monkeypatch.setattr("netlab.report.write.run_notebook", _drawing(name))
+        write_report(made.run, made.verdict, tmp_path / "r")
+        (tmp_path / "r" / "charts" / "mine.png").write_text("kept", "utf-8")
     assert sorted(path.name for path in (tmp_path / "r" / "charts").iterdir()) == ["mine.png", "second.png"]
 
 
-@pytest.mark.parametrize("name", ["charts", "verdict.json", "report.html"])
-def test_a_report_never_replaces_files_that_no_report_left(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["charts/mine.png", "tables/steps.parquet", "verdict.json", "report.html", "files.json"])
+@pytest.mark.parametrize("verdict", [False, True])
+def test_a_report_never_replaces_files_that_no_report_left(tmp_path: Path, name: str, *, verdict: bool) -> None:
     made, mine = made_run(ranks=2, steps=1), tmp_path / "r" / name
-    mine.mkdir(parents=True) if name == "charts" else mine.parent.mkdir()
-    (mine / "mine.png" if name == "charts" else mine).write_text("mine", "utf-8")
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine", "utf-8")
+    if verdict:  # `netlab check --json` leaves such a file, and that makes no report of a folder
+        (tmp_path / "r" / "verdict.json").write_text(made.verdict.json(), "utf-8")
+    before = _content(tmp_path / "r")
+    with pytest.raises(ConfigError, match="which no report of netlab left there"):
+        write_report(made.run, made.verdict, tmp_path / "r")
+    assert _content(tmp_path / "r") == before
+
+
+def _content(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("name", ["report.html", "charts", "tables", "charts/first.png"])
+def test_a_report_never_replaces_a_link(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, place = made_run(ranks=2, steps=1), tmp_path / "r" / name
+    monkeypatch.setattr("netlab.report.write.run_notebook", _drawing("first"))
+    (tmp_path / "r").mkdir()
+    if "/" in name:
+        write_report(made.run, made.verdict, tmp_path / "r")
+        place.unlink()
+    place.symlink_to(tmp_path / "gone")  # leads nowhere, yet somebody made it
     with pytest.raises(ConfigError, match=f"holds {name}, which no report of netlab left there"):
         write_report(made.run, made.verdict, tmp_path / "r")
-    assert [path.name for path in (tmp_path / "r").iterdir()] == [name]
+    assert place.is_symlink()
 
 
-def test_a_report_never_replaces_tables_that_are_somebody_elses(tmp_path: Path) -> None:
-    mine = tmp_path / "tables" / "counters.csv"
-    mine.parent.mkdir()
-    mine.write_text("mine")
-    made = made_run(ranks=2, steps=2)
-    with pytest.raises(ConfigError, match=r"holds counters\.csv"):
-        write_report(made.run, made.verdict, tmp_path)
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [mine]
+@pytest.mark.parametrize("name", ["tables/mine.csv", "charts/second.png"])
+def test_what_somebody_put_into_a_report_stays(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, mine = made_run(ranks=2, steps=1), tmp_path / "r" / name
+    monkeypatch.setattr("netlab.report.write.run_notebook", _drawing("first"))
+    write_report(made.run, made.verdict, tmp_path / "r")
+    mine.write_text("mine", "utf-8")
+    before = _content(tmp_path / "r")
+    monkeypatch.setattr("netlab.report.write.run_notebook", _drawing("second"))
+    with pytest.raises(ConfigError, match=f"holds {name}, which no report of netlab left there"):
+        write_report(made.run, made.verdict, tmp_path / "r")
+    assert _content(tmp_path / "r") == before
+    assert [path.name for path in tmp_path.iterdir()] == ["r"]
+
+
+def test_the_listing_names_what_was_written_and_is_kept_through_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = made_run(ranks=2, steps=1)
+    for name in ("first", "second"):
+        monkeypatch.setattr("netlab.report.write.run_notebook", _drawing(name))
+        write_report(made.run, made.verdict, tmp_path / "r")
+        assert listed_files(tmp_path / "r", "report") == set(_content(tmp_path / "r"))
+    with monkeypatch.context() as patch:
+        patch.setattr("netlab.report.write.run_notebook", _drawing("third"))
+        patch.setattr("netlab.report.write.remove_own", _killed)  # after the files, before the listing is closed
+        with pytest.raises(KeyboardInterrupt):
+            write_report(made.run, made.verdict, tmp_path / "r")
+    assert {path.name for path in (tmp_path / "r" / "charts").iterdir()} == {"second.png", "third.png"}
+    write_report(made.run, made.verdict, tmp_path / "r")
+    assert listed_files(tmp_path / "r", "report") == set(_content(tmp_path / "r"))
+    assert [path.name for path in (tmp_path / "r" / "charts").iterdir()] == ["second.png"]
+
+
+def _killed(*_: Any) -> None:
+    raise KeyboardInterrupt
 
 
 def test_folder_of_a_report_is_named_after_run_and_time() -> None:

@@ -113,6 +113,40 @@ def test_somebodys_recording_is_never_written_over(tmp_path: Path) -> None:
     assert trace.read_bytes() == b"mine"
 
 
+def test_a_second_run_removes_what_the_first_listed_and_nothing_else(tmp_path: Path) -> None:
+    truth = write_run(tmp_path, plant="lossy-link", ranks=4, steps=1)
+    assert sorted([*truth.files, "truth.json"]) == sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*"))
+    (tmp_path / "rank9.pt.trace.json.gz").write_bytes(b"mine")
+    (tmp_path / "counters" / "mine.csv.gz").write_bytes(b"mine")
+    second = write_run(tmp_path, ranks=2, steps=1)
+    assert (tmp_path / "rank9.pt.trace.json.gz").read_bytes() == (tmp_path / "counters" / "mine.csv.gz").read_bytes() == b"mine"
+    names = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*")}
+    assert names == {*second.files, "truth.json", "rank9.pt.trace.json.gz", "counters/mine.csv.gz"}
+
+
+@pytest.mark.parametrize("name", ["rank2.pt.trace.json.gz", "nccl/nccl.node0.1.log"])
+def test_a_recording_beside_a_made_run_is_never_written_over(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("netlab.synth.write.log_name", lambda *_: "nccl.node0.1.log" if name.startswith("nccl") else "nccl.node0.2.log")
+    write_run(tmp_path, ranks=2, steps=1)
+    (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / name).symlink_to(tmp_path / "elsewhere")
+    before = {path.name for path in tmp_path.rglob("*")}
+    with pytest.raises(ConfigError, match=f"{name}, which synth did not make"):
+        write_run(tmp_path, ranks=4, steps=1)
+    assert {path.name for path in tmp_path.rglob("*")} == before
+
+
+def test_a_truth_cannot_list_files_outside_its_folder(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", ranks=2, steps=1)
+    other = tmp_path / "rank0.pt.trace.json.gz"
+    other.write_bytes(b"mine")
+    truth = json.loads((tmp_path / "a" / "truth.json").read_text("utf-8"))
+    truth["files"] += ["../rank0.pt.trace.json.gz", str(other)]
+    (tmp_path / "a" / "truth.json").write_text(json.dumps(truth), "utf-8")
+    write_run(tmp_path / "a", ranks=2, steps=1)
+    assert other.read_bytes() == b"mine"
+
+
 def test_unknown_plant_names_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="did you mean 'straggler'"):
         write_run(tmp_path, plant="stragler")
