@@ -31,6 +31,21 @@ def _mean(row: dict[str, Any]) -> float | None:
     return None if value is None else float(value)
 
 
+def _stretch(row: dict[str, Any]) -> str:
+    """Of which time ``_mean`` is: figures of other stretches stand beside it in a report and differ."""
+    if row["utilization_comm"] is not None:
+        return "while the job communicates"
+    return "over the traced steps" if row["window"] == "run" else "over all samples"
+
+
+def _whole(row: dict[str, Any]) -> str:
+    """The mean of the whole window beside that of communication time."""
+    if row["utilization_comm"] is None or row["utilization_mean"] is None:
+        return ""
+    over = "all of the traced steps" if row["window"] == "run" else "all samples"
+    return f" (over {over} {100 * row['utilization_mean']:.3g} % at {_name(row)})"
+
+
 def _evidence(row: dict[str, Any]) -> dict[str, Any]:
     return {
         "port": _name(row),
@@ -76,11 +91,11 @@ def utilisation_findings(facts: LinkFacts, limits: Limits) -> list[Finding]:
             Finding(
                 code="LINK_UTILIZATION",
                 title=(
-                    f"Mean utilisation of {_listed(names)} is above {100 * high:g} % ({100 * (_mean(worst) or 0):.3g} % at {_name(worst)})"
+                    f"Mean utilisation of {_listed(names)} is above {100 * high:g} % {_stretch(worst)} "
+                    f"({100 * (_mean(worst) or 0):.3g} % at {_name(worst)})"
                 ),
                 detail=(
-                    "Time-weighted means over "
-                    f"{'communication time' if worst['utilization_comm'] is not None else 'the window'}, band "
+                    f"Time-weighted means {_stretch(worst)}{_whole(worst)}, band "
                     f"{100 * limits.link_mean[0]:g} to {100 * high:g} %. Utilisation is an effect of the traffic, never by "
                     "itself the cause of a slow step."
                 ),
@@ -148,7 +163,7 @@ def headroom_findings(facts: LinkFacts, limits: Limits) -> list[Finding]:
             code="HEADROOM",
             title=(
                 f"{_listed(names)} {'has' if len(names) == 1 else 'have'} headroom: used {100 * (_mean(highest) or 0):.3g} % "
-                "in the mean at most"
+                f"in the mean at most {_stretch(highest)}"
             ),
             detail=(
                 f"Below {100 * limits.link_mean[0]:g} % in the mean and {100 * limits.link_peak:g} % at the peak of "
@@ -186,7 +201,10 @@ def oversubscription_findings(facts: LinkFacts, limits: Limits) -> list[Finding]
             Finding(
                 code="OVERSUBSCRIBED",
                 title=f"All {len(names)} uplinks of {device} are full while its host ports are not",
-                detail=f"{ways} of {_listed(names)}: {100 * min(_mean(row) or 0 for row in uplinks):.3g} % or more in the mean.{ratio}",
+                detail=(
+                    f"{ways} of {_listed(names)}: {100 * min(_mean(row) or 0 for row in uplinks):.3g} % or more in the mean "
+                    f"{_stretch(uplinks[0])}.{ratio}"
+                ),
                 subject=Subject(ports=names),
                 evidence=[_evidence(row) for row in [*uplinks, *below]],
                 action="Place ranks that talk most under one leaf (rank order, rail-aligned groups), or add uplinks.",

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from netlab.figures.fabric import fabric_frame, fabric_picture
     from netlab.figures.frames import rows_frame
     from netlab.figures.gantt import gantt_frame, worst_step, worst_step_gantt
-    from netlab.figures.link_times import link_use_over_time, link_use_over_time_frame, step_band_frame
+    from netlab.figures.link_time_frames import collective_band_frame, link_use_over_time_frame, step_band_frame
+    from netlab.figures.link_times import link_use_over_time
     from netlab.figures.links import link_use, link_use_frame
     from netlab.figures.nccl import error_timeline, error_timeline_frame, nic_use, nic_use_frame
     from netlab.figures.outlook import best_scenario, scenario_frame
@@ -62,6 +63,7 @@ _HOMES = {
     "class_shares_frame": "counting",
     "clock_frame": "clocks",
     "clock_quality": "clocks",
+    "collective_band_frame": "link_time_frames",
     "collectives_beside": "beside",
     "collectives_beside_frame": "beside",
     "communicator_map": "communicators",
@@ -81,7 +83,7 @@ _HOMES = {
     "link_use": "links",
     "link_use_frame": "links",
     "link_use_over_time": "link_times",
-    "link_use_over_time_frame": "link_times",
+    "link_use_over_time_frame": "link_time_frames",
     "nic_use": "nccl",
     "nic_use_frame": "nccl",
     "over_time": "trend",
@@ -94,7 +96,7 @@ _HOMES = {
     "scenario_chart": "scenarios",
     "scenario_frame": "outlook",
     "share_per_step": "shares",
-    "step_band_frame": "link_times",
+    "step_band_frame": "link_time_frames",
     "steps_beside": "beside",
     "steps_beside_frame": "beside",
     "strip_frame": "strip",
@@ -122,6 +124,7 @@ __all__ = [
     "class_shares_frame",
     "clock_frame",
     "clock_quality",
+    "collective_band_frame",
     "collectives_beside",
     "collectives_beside_frame",
     "communicator_map",

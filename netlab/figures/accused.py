@@ -37,13 +37,13 @@ def accused_link(frame: pl.DataFrame, tests: pl.DataFrame) -> Any:
         ``LINK_TESTS``, whose first row is the verdict drawn.
     """
     test = tests.sort("number").row(0, named=True)
-    link = f"{test['device']}/{test['port']}"
+    link, counted = f"{test['device']}/{test['port']}", test["metric"].replace("_", " ")
     own = frame.select("events", "exposed_ms", who=pl.lit(link))
     peers = frame.drop_nulls("peer_events").select(pl.col("peer_events").alias("events"), "exposed_ms", who=pl.lit(_PEERS))
     scale = alt.Scale(type="symlog", constant=1, nice=False)
     x = alt.X(
         "events:Q",
-        title=f"{test['metric']} in a cell of {format_ms(test['cell_ms'])}",
+        title=f"{counted} in a cell of {format_ms(test['cell_ms'])}",
         scale=scale,
         axis=alt.Axis(values=_TICKS, format=",.0f"),
     )
@@ -58,7 +58,7 @@ def accused_link(frame: pl.DataFrame, tests: pl.DataFrame) -> Any:
             color=alt.Color("who:N", title=None, scale=colours),
             tooltip=[
                 alt.Tooltip("who:N", title="link"),
-                alt.Tooltip("events:Q", title=test["metric"], format=",.4~g"),
+                alt.Tooltip("events:Q", title=counted, format=",.4~g"),
                 alt.Tooltip("exposed_ms:Q", title="exposed (ms)", format=",.4~g"),
             ],
         )
@@ -66,7 +66,7 @@ def accused_link(frame: pl.DataFrame, tests: pl.DataFrame) -> Any:
     line = alt.Chart(alt.InlineData(values=_line(own))).mark_line(color=INK, strokeDash=[6, 4], strokeWidth=1.6).encode(x=x, y=y)
     chart = alt.layer(points, line).properties(width=WIDTH - 40, height=300)
     cost = f"{format_ms(test['excess_ms'])} per step (95 % {format_ms(test['excess_low_ms'])} to {format_ms(test['excess_high_ms'])})"
-    title = f"Where {link} counts {test['metric']}, it costs {cost}: {test['state']}"
+    title = f"Where {link} counts {counted}, it costs {cost}: {test['state']}"
     seen = (
         f"; the test could have named a link that explains {100 * test['detectable_r2']:.0f} % of the variance"
         if test["detectable_r2"]

@@ -19,9 +19,11 @@ from netlab.units import format_percent
 __all__ = ["fabric_frame", "fabric_picture"]
 
 #: More devices of a tier than this are drawn as blocks of those that hang on the same switches.
-_DEVICES_DRAWN = 24
+_DEVICES_DRAWN, _LINES_ABOVE_BLOCKS = 24, 48
+#: Ends of accused links that are drawn by themselves.
+_ALONE = 6
 _TIER_HEIGHT = 108
-_LEVEL_LABELS = 8
+_LEVEL_LABELS, _LETTER = 8, 7
 #: A line is thin: its low end must not fade into the page.
 _USE = ["rgba(76,134,184,0.28)", "rgba(76,134,184,0.7)", "rgba(46,96,146,1)"]
 _WORSE = {"localised": 3, "associated": 2, "errors, loss, pause or marks": 1, "none": 0}
@@ -41,12 +43,14 @@ def fabric_frame(ports: pl.DataFrame, links: pl.DataFrame) -> pl.DataFrame:
     Returns
     -------
     One row per pair: ``lower`` and ``upper`` (device or block), ``lower_tier``, ``upper_tier``, ``cables``, ``use`` (highest mean of all
-    directions; null where nobody counts), ``peak``, ``state`` and ``words`` of its worst port. Empty where no cable is known.
+    directions; null where nobody counts), ``peak``, ``state`` and ``words`` of its worst port, ``over`` (traced steps or samples: what the
+    means are over). Empty where no cable is known.
     """
     fabric = fabric_of(ports)
     tiers = fabric.tiers()
     use = _port_use(links)
-    block_of = {device: block for tier in set(tiers.values()) for device, block in _blocks(fabric, tiers, tier).items()}
+    over = "traced steps" if links.height and set(links["window"]) == {"run"} else "samples"
+    block_of = _blocks(fabric, tiers, _alone(fabric, use))
     pairs: dict[tuple[str, str], dict[str, Any]] = {}
     for device, hops in fabric.hops.items():
         for hop in hops:
@@ -56,14 +60,14 @@ def fabric_frame(ports: pl.DataFrame, links: pl.DataFrame) -> pl.DataFrame:
             row = pairs.setdefault(
                 key,
                 {"lower": key[0], "upper": key[1], "lower_tier": tiers[device], "upper_tier": tiers[hop.peer_device], "cables": 0}
-                | {"use": None, "peak": None, "state": "none", "words": ""},
+                | {"use": None, "peak": None, "state": "none", "words": "", "over": over},
             )
             row["cables"] += 1
             for end in ((hop.device, hop.port), (hop.peer_device, hop.peer_port)):
                 for told in use.get(end, ()):
                     _worsen(row, told, "/".join(end))
     schema = {"lower": pl.String, "upper": pl.String, "lower_tier": pl.Int64, "upper_tier": pl.Int64, "cables": pl.Int64}
-    schema |= {"use": pl.Float64, "peak": pl.Float64, "state": pl.String, "words": pl.String}
+    schema |= {"use": pl.Float64, "peak": pl.Float64, "state": pl.String, "words": pl.String, "over": pl.String}
     frame = pl.DataFrame(list(pairs.values()), schema=schema)
     rank = pl.col("state").replace_strict(_WORSE, return_dtype=pl.Int8)
     return frame.sort(rank, pl.col("use").fill_null(-1.0), "lower", "upper", descending=[True, True, False, False])
@@ -84,18 +88,36 @@ def _worsen(row: dict[str, Any], told: Mapping[str, Any], port: str) -> None:
         row["state"], row["words"] = told["state"], f"{port} {told['words']}".strip()
 
 
-def _blocks(fabric: Fabric, tiers: Mapping[str, int], tier: int) -> dict[str, str]:
-    """Name under which each device of a tier is drawn: its own, or that of the block of those with the same neighbours above."""
-    devices = sorted((device for device, at in tiers.items() if at == tier), key=_natural)
-    if len(devices) <= _DEVICES_DRAWN:
-        return {device: device for device in devices}
-    alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for device in devices:
-        alike[tuple(sorted({hop.peer_device for hop in fabric.hops[device] if tiers.get(hop.peer_device, 0) > tier}))].append(device)
+def _alone(fabric: Fabric, use: Mapping[tuple[str, str], list[dict[str, Any]]]) -> set[str]:
+    """Devices at the ends of the accused links, which no block may hide; none where many are accused."""
+    accused = {port for port, rows in use.items() if any(_WORSE[row["state"]] > 1 for row in rows)}
+    ends = {device for device, _ in accused}
+    ends |= {hop.peer_device for device, _ in accused for hop in fabric.hops.get(device, ()) if (device, hop.port) in accused}
+    return ends if len(ends) <= _ALONE else set()
+
+
+def _blocks(fabric: Fabric, tiers: Mapping[str, int], alone: set[str]) -> dict[str, str]:
+    """Name under which each device is drawn: its own, or in a crowded tier that of the block of those with the same neighbours.
+
+    From the hosts up, so that leaves of one pod, which reach the same blocks of hosts, are one block and those of another pod are not.
+    """
     names: dict[str, str] = {}
-    for group in alike.values():
-        name = group[0] if len(group) == 1 else f"{group[0]} to {group[-1]} ({len(group)})"
-        names |= dict.fromkeys(group, name)
+    blocks = False
+    for tier in sorted(set(tiers.values())):
+        devices = sorted((device for device, at in tiers.items() if at == tier), key=_natural)
+        peers = {device: {hop.peer_device for hop in fabric.hops[device]} for device in devices}
+        below = {device: {names[peer] for peer in peers[device] if peer in names} for device in devices}
+        # Above blocks, switches that reach all of them would be one bundle of lines.
+        crowded = len(devices) > _DEVICES_DRAWN or (blocks and sum(map(len, below.values())) > _LINES_ABOVE_BLOCKS)
+        blocks |= crowded
+        alike: dict[tuple[Any, ...], list[str]] = defaultdict(list)
+        for device in devices:
+            above = sorted(peer for peer in peers[device] if tiers.get(peer, 0) > tier)
+            same = (*above, "", *sorted(below[device] - alone))
+            alike[same if crowded and device not in alone else (device,)].append(device)
+        for group in alike.values():
+            name = group[0] if len(group) == 1 else f"{group[0]} to {group[-1]} ({len(group)})"
+            names |= dict.fromkeys(group, name)
     return names
 
 
@@ -135,36 +157,54 @@ def fabric_picture(frame: pl.DataFrame) -> Any:
     ]
     colour = alt.Color(
         "use:Q",
-        title="used in the mean",
+        title=f"used in the mean of the {frame['over'][0]}",
         scale=alt.Scale(domain=[0, 0.5, 1], range=_USE, clamp=True),
-        legend=alt.Legend(format=".0%", orient="top", gradientLength=160),
+        legend=alt.Legend(format=".0%", orient="top", gradientLength=160, titleLimit=400),
     )
     base = alt.Chart(alt.InlineData(values=records(cables, 4)))
     width = alt.StrokeWidth("width:Q", scale=None)
     ends = {"x": x, "x2": "x2:Q", "y": y, "y2": "y2:Q", "tooltip": tooltip}
     nodes = [{"device": device, "x": place, "y": tier, "shape": "host" if tier == 0 else "switch"} for device, (place, tier) in at.items()]
     marks = alt.Chart(alt.InlineData(values=nodes))
+    # Words of neighbouring cables stand at different heights.
+    part = pl.Series("part", [(0.5, 0.32, 0.68, 0.86)[number % 4] for number in range(cables.height)])
     told = cables.filter(pl.col("state") != "none").head(4)
+    told = told.with_columns(part.head(told.height)).with_columns(
+        (pl.col(low) + pl.col("part") * (pl.col(high) - pl.col(low))).alias(name)
+        for name, low, high in (("mx", "x", "x2"), ("my", "y", "y2"))
+    )
     layers = [
         base.transform_filter("datum.use === null").mark_rule(color=MUTED, opacity=0.45, strokeDash=[2, 3]).encode(**ends),
         base.transform_filter("datum.use !== null").mark_rule(strokeCap="round").encode(color=colour, strokeWidth=width, **ends),
         base.transform_filter("datum.state != 'none'").mark_rule(color=RULE, strokeWidth=2, strokeDash=[5, 3]).encode(**ends),
         marks.mark_square(size=210, color=PAPER, opacity=1, stroke=INK, strokeWidth=1.4).encode(x=x, y=y),
-        *(_label(marks, x, y, tier, sum(level == tier for _, level in at.values()) > _LEVEL_LABELS) for tier in tiers),
+        *(_label(marks, x, y, tier, _crowded([device for device, (_, level) in at.items() if level == tier])) for tier in tiers),
         alt.Chart(alt.InlineData(values=[{"y": tier, "tier": _tier_name(tier)} for tier in tiers]))
         .mark_text(align="left", color=MUTED, fontSize=11.5, fontWeight=600)
         .encode(x=alt.value(2), y=y, text="tier:N"),
-        alt.Chart(
-            alt.InlineData(values=records(told.with_columns(mx=(pl.col("x") + pl.col("x2")) / 2, my=(pl.col("y") + pl.col("y2")) / 2)))
-        )
-        .mark_text(align="left", dx=8, color=RULE, fontSize=11.5, fontWeight=600, limit=330)
-        .encode(x=alt.X("mx:Q", axis=None), y=alt.Y("my:Q", axis=None), text="words:N"),
+        _words(told, halo=True),
+        _words(told, halo=False),
     ]
     chart = alt.layer(*layers).properties(width=WIDTH, height=height)
     subtitle = [
         "Line: cable, thicker for several; the darker, the more used; dotted: nobody counts. Red dashes: something speaks against it."
     ]
     return titled(chart, "fabric", _title(frame), subtitle, f"{plural(frame.height, 'connection')} between {plural(len(at), 'device')}.")
+
+
+def _words(told: pl.DataFrame, *, halo: bool) -> Any:
+    """What speaks against cables, beside them; over a pale edge of its own, so that it can be read across other cables."""
+    edge: dict[str, Any] = {"stroke": PAPER, "strokeWidth": 4, "strokeJoin": "round"} if halo else {}
+    return (
+        alt.Chart(alt.InlineData(values=records(told.select("mx", "my", "words"))))
+        .mark_text(align="left", dx=8, color=PAPER if halo else RULE, fontSize=11.5, fontWeight=600, limit=330, **edge)
+        .encode(x=alt.X("mx:Q", axis=None), y=alt.Y("my:Q", axis=None), text="words:N")
+    )
+
+
+def _crowded(devices: list[str]) -> bool:
+    """Whether names of a tier, side by side, would meet."""
+    return len(devices) > _LEVEL_LABELS or max(map(len, devices)) * _LETTER > (WIDTH - 90) / len(devices)
 
 
 def _label(marks: Any, x: Any, y: Any, tier: int, crowded: bool) -> Any:
@@ -174,9 +214,10 @@ def _label(marks: Any, x: Any, y: Any, tier: int, crowded: bool) -> Any:
     )
     level: dict[str, Any] = {"dy": 20} if tier == 0 else {"dy": -18}
     weight = 400 if tier == 0 else 600
-    own = marks.transform_filter(f"datum.y == {tier}")
-    return own.mark_text(color=INK, fontSize=11.5, fontWeight=weight, limit=160, **(turned if crowded else level)).encode(
-        x=x, y=y, text="device:N"
+    own = marks.transform_filter(f"datum.y == {tier}").encode(x=x, y=y, text="device:N")
+    text: dict[str, Any] = {"fontSize": 11.5, "fontWeight": weight, "limit": 160, **(turned if crowded else level)}
+    return alt.layer(
+        own.mark_text(color=PAPER, stroke=PAPER, strokeWidth=3.5, strokeJoin="round", **text), own.mark_text(color=INK, **text)
     )
 
 
@@ -218,6 +259,5 @@ def _title(frame: pl.DataFrame) -> str:
     if not used.height:
         return "The fabric as its cables tell; how far they are used is not known"
     first = used.row(0, named=True)
-    return (
-        f"Nothing speaks against any link; the fullest is {first['lower']} – {first['upper']}, {format_percent(first['use'])} in the mean"
-    )
+    use = f"{format_percent(first['use'])} in the mean of the {first['over']}"
+    return f"Nothing speaks against any link; the fullest is {first['lower']} – {first['upper']}, {use}"

@@ -1,4 +1,4 @@
-"""Links over time, on the axis of the steps: which steps a busy moment falls into."""
+"""Links over time, on the axis of the steps and collectives: which steps a busy or a bad moment falls into."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import altair as alt
 import polars as pl
 
 from netlab.figures.frames import plural, records
-from netlab.figures.theme import INK, MUTED, WIDTH, ramp, titled
-from netlab.units import NS_PER_S, format_percent
+from netlab.figures.theme import INK, MUTED, RULE, WIDTH, ramp, titled
+from netlab.units import format_percent
 
-__all__ = ["link_use_over_time", "link_use_over_time_frame", "step_band_frame"]
+__all__ = ["link_use_over_time"]
 
-_LINKS_SHOWN = 32
-_BINS = 120
 _WIDTH = WIDTH - 230
 #: More borders than these would hide the cells.
 _BORDERS = 60
@@ -22,85 +20,8 @@ _BORDERS = 60
 _SECONDS_FROM_S = 4.0
 
 
-def step_band_frame(steps: pl.DataFrame, breakdown: pl.DataFrame) -> pl.DataFrame:
-    """Steps on the axis of the links, with the mean of their ranks' exposed communication.
-
-    Parameters
-    ----------
-    steps
-        ``STEPS``; only complete ones are drawn.
-    breakdown
-        ``BREAKDOWN``.
-
-    Returns
-    -------
-    Columns ``step``, ``t0_s`` and ``t1_s`` (since the start of the first step), ``exposed_ms`` and ``share`` of the step; by time.
-    """
-    whole = steps.filter(pl.col("complete"))
-    spans = whole.group_by("window", "step").agg(pl.col("start_ns").min(), pl.col("end_ns").max())
-    means = breakdown.group_by("window", "step").agg(pl.col("exposed_comm_ns").mean().alias("comm"), pl.col("step_ns").mean().alias("all"))
-    origin = pl.col("start_ns").min()
-    return (
-        spans.join(means, on=["window", "step"], how="left")
-        .sort("start_ns")
-        .select(
-            "step",
-            ((pl.col("start_ns") - origin) / NS_PER_S).alias("t0_s"),
-            ((pl.col("end_ns") - origin) / NS_PER_S).alias("t1_s"),
-            (pl.col("comm") / 1e6).alias("exposed_ms"),
-            (pl.col("comm") / pl.col("all")).alias("share"),
-        )
-    )
-
-
-def link_use_over_time_frame(intervals: pl.DataFrame, start_ns: int | None = None, end_ns: int | None = None) -> pl.DataFrame:
-    """Use of the busiest links in at most 120 bins of time.
-
-    Parameters
-    ----------
-    intervals
-        ``LINK_INTERVALS``; those of ``bytes`` with a known utilisation count, never those over a gap.
-    start_ns, end_ns
-        Window, whose start is the origin; by default that of the samples.
-
-    Returns
-    -------
-    Columns ``link``, ``t0_s``, ``t1_s`` (from the window's start), ``utilization`` (highest of the bin); 32 links with the highest peaks.
-    """
-    empty = pl.DataFrame(schema={"link": pl.String, "t0_s": pl.Float64, "t1_s": pl.Float64, "utilization": pl.Float64})
-    used = intervals.filter((pl.col("metric") == "bytes") & pl.col("utilization").is_not_null())
-    used = used.with_columns(pl.col("device", "port", "direction", "flags").cast(pl.String)).filter(~pl.col("flags").str.contains("gap"))
-    if start_ns is not None and end_ns is not None:
-        middle = (pl.col("t0_ns") + pl.col("t1_ns")) // 2
-        used = used.filter((middle >= start_ns) & (middle < end_ns))
-    if not used.height:
-        return empty
-    begin, end = int(used["t0_ns"].min()), int(used["t1_ns"].max())  # type: ignore[arg-type]
-    if start_ns is not None and end_ns is not None:
-        begin, end = start_ns, end_ns
-    used = used.with_columns(pl.format("{}/{} {}", "device", "port", "direction").alias("link"))
-    best = (
-        used.group_by("link")
-        .agg(pl.col("utilization").max())
-        .sort("utilization", "link", descending=[True, False])["link"]
-        .head(_LINKS_SHOWN)
-    )
-    used = used.filter(pl.col("link").is_in(best.implode()))
-    typical = float(used.select((pl.col("t1_ns") - pl.col("t0_ns")).median()).item())
-    width = max(typical, (end - begin) / _BINS)
-    middle = (pl.col("t0_ns") + pl.col("t1_ns")) // 2 - begin
-    binned = used.group_by("link", (middle / width).floor().cast(pl.Int64).alias("bin")).agg(pl.col("utilization").max())
-    last = (end - begin) / NS_PER_S
-    return binned.select(
-        "link",
-        (pl.col("bin") * width / NS_PER_S).alias("t0_s"),
-        ((pl.col("bin") + 1) * width / NS_PER_S).clip(upper_bound=last).alias("t1_s"),
-        "utilization",
-    ).sort("link", "t0_s")
-
-
-def link_use_over_time(frame: pl.DataFrame, steps: pl.DataFrame | None = None) -> Any:
-    """Heat map of the use of links over time, below a band of the steps where there are any.
+def link_use_over_time(frame: pl.DataFrame, steps: pl.DataFrame | None = None, collectives: pl.DataFrame | None = None) -> Any:
+    """Heat map of the use of links over time, below bands of the steps and collectives where there are any.
 
     Parameters
     ----------
@@ -108,45 +29,68 @@ def link_use_over_time(frame: pl.DataFrame, steps: pl.DataFrame | None = None) -
         Result of ``link_use_over_time_frame``, with the window of the steps where these are drawn.
     steps
         Result of ``step_band_frame``.
+    collectives
+        Result of ``collective_band_frame`` for the same window.
     """
-    order = frame.group_by("link").agg(pl.col("utilization").max()).sort("utilization", "link", descending=[True, False])["link"].to_list()
+    order = frame["link"].unique(maintain_order=True).to_list()
     known = steps is not None and steps.height > 0
     last = float((steps if known else frame)["t1_s"].max() or 1.0)  # type: ignore[arg-type,index]
-    unit, scale = ("ms", 1_000.0) if known and last <= _SECONDS_FROM_S else ("s", 1.0)
+    unit, factor = ("ms", 1_000.0) if known and last <= _SECONDS_FROM_S else ("s", 1.0)
+    scale = alt.Scale(domain=[0, last * factor], nice=False)
     x = alt.X(
         "t0_s:Q",
         title=f"time since the first {'step' if known else 'sample'} ({unit})",
-        scale=alt.Scale(domain=[0, last * scale], nice=False),
+        scale=scale,
         axis=alt.Axis(grid=False, format=",~f"),
     )
-    strip: Any = _cells(frame.with_columns(pl.col("t0_s", "t1_s") * scale), x, order, unit)
-    peaks = frame.group_by("link").agg(pl.col("utilization").max().alias("peak"), pl.col("utilization").mean().alias("mean"))
-    row = peaks.sort("peak", "link", descending=[True, False]).row(0, named=True)
-    over = "the traced steps" if known else "all samples"
-    title = f"{row['link']} reaches {format_percent(row['peak'], 0)}, {format_percent(row['mean'], 0)} in the mean of {over}"
-    subtitle = ["The highest use in each moment, the busiest link on top. White: no sample, or a gap."]
+
+    def scaled(rows: pl.DataFrame) -> pl.DataFrame:
+        return rows.with_columns(pl.col("t0_s", "t1_s") * factor)
+
+    strip: Any = _cells(scaled(frame), x, order, unit)
+    marked = frame["against"].is_not_null().any()
+    subtitle = ["The highest use in each moment. White: no sample, or a gap." + (" Red: errors, loss or pause in it." if marked else "")]
+    bands = []
     if steps is not None and known:
-        drawn = steps.with_columns(pl.col("t0_s", "t1_s") * scale)
-        if drawn.height <= _BORDERS:
-            strip = alt.layer(strip, _borders(drawn))
-        strip = alt.vconcat(_band(drawn, alt.Scale(domain=[0, last * scale], nice=False), unit), strip, spacing=6).resolve_scale(
-            color="independent", x="shared"
-        )
-        lines = " Vertical lines: starts of steps." if drawn.height <= _BORDERS else ""
-        subtitle.append(f"Above, on the same axis: the steps, redder where more of a step is exposed communication.{lines}")
-    return titled(strip, "links-over-time", title, subtitle, f"Heat map of {plural(len(order), 'link')}.")
+        if steps.height <= _BORDERS:
+            strip = alt.layer(strip, _borders(scaled(steps)))
+        bands.append(_band(scaled(steps), scale, unit, "steps"))
+        lines = " Vertical lines: starts of steps." if steps.height <= _BORDERS else ""
+        below = " and collectives (of each moment)" if collectives is not None and collectives.height else ""
+        subtitle.append(f"Above, on the same axis: steps (the redder, the more exposed communication){below}.{lines}")
+        if collectives is not None and collectives.height:
+            bands.append(_band(scaled(collectives), scale, unit, "collectives"))
+    if bands:
+        strip = alt.vconcat(*bands, strip, spacing=6).resolve_scale(color="independent", x="shared")
+    return titled(strip, "links-over-time", _title(frame, known), subtitle, f"Heat map of {plural(len(order), 'link')}.")
+
+
+def _title(frame: pl.DataFrame, known: bool) -> str:
+    """The first link's bad moments, or its peak and mean, and of which time they are."""
+    over = "the traced steps" if known else "all samples"
+    first = frame.filter(pl.col("link") == frame["link"][0])
+    bad = first["against"].is_not_null().sum()
+    if bad:
+        return f"{first['link'][0]} counts errors, loss or pause in {bad} of {plural(first.height, 'moment')} of {over}"
+    row = frame.sort("utilization", descending=True, maintain_order=True).row(0, named=True)
+    peak, mean = format_percent(row["utilization"], 0), format_percent(row["mean"])
+    return f"{row['link']} reaches {peak} for a moment, and {mean} in the mean of {over}"
 
 
 def _cells(frame: pl.DataFrame, x: Any, order: list[str], unit: str) -> Any:
     highest = float(frame["utilization"].max() or 0.0)  # type: ignore[arg-type]
     top = next(limit for limit in (0.1, 0.25, 0.5, 1.0) if limit == 1.0 or highest <= limit)
-    return (
-        alt.Chart(alt.InlineData(values=records(frame, 4)))
+    tall = max(13, min(20, 420 // max(len(order), 1)))
+    y = alt.Y(
+        "link:N", title=None, sort=order, axis=alt.Axis(labelColor=INK, labelLimit=230, labelOverlap=False, labelFontSize=min(12, tall - 3))
+    )
+    heat = (
+        alt.Chart(alt.InlineData(values=records(frame.drop("mean", "against"), 4)))
         .mark_rect(aria=False)
         .encode(
             x=x,
             x2="t1_s:Q",
-            y=alt.Y("link:N", title=None, sort=order, axis=alt.Axis(labelColor=INK, labelLimit=230)),
+            y=y,
             color=alt.Color(
                 "utilization:Q",
                 title="used",
@@ -160,26 +104,46 @@ def _cells(frame: pl.DataFrame, x: Any, order: list[str], unit: str) -> Any:
                 alt.Tooltip("utilization:Q", title="used", format=".1%"),
             ],
         )
-        .properties(width=_WIDTH, height=alt.Step(max(13, min(20, 420 // max(len(order), 1)))))
+        .properties(width=_WIDTH, height=alt.Step(tall))
     )
+    bad = frame.filter(pl.col("against").is_not_null()).with_columns((pl.col("t0_s") + pl.col("t1_s")) / 2)
+    if not bad.height:
+        return heat
+    marks = (
+        alt.Chart(alt.InlineData(values=records(bad.select("link", "t0_s", "against"), 4)))
+        .mark_tick(color=RULE, thickness=2, size=round(0.55 * tall), orient="vertical", aria=False)
+        .encode(
+            x=alt.X("t0_s:Q"),
+            y=y,
+            tooltip=[
+                alt.Tooltip("link:N", title="link"),
+                alt.Tooltip("t0_s:Q", title=f"at ({unit})", format=",.4~g"),
+                alt.Tooltip("against:N", title="counted"),
+            ],
+        )
+    )
+    return alt.layer(heat, marks)
 
 
-def _band(steps: pl.DataFrame, scale: Any, unit: str) -> Any:
-    """The steps as one row; its colour says how much of each is exposed communication."""
+def _band(rows: pl.DataFrame, scale: Any, unit: str, name: str) -> Any:
+    """Steps or collectives as one row; its colour says how much of each is (exposed) communication."""
+    tooltip = [
+        alt.Tooltip("t0_s:Q", title=f"from ({unit})", format=",.4~g"),
+        alt.Tooltip("t1_s:Q", title=f"to ({unit})", format=",.4~g"),
+    ]
+    if name == "steps":
+        tooltip = [alt.Tooltip("step:O", title="step"), *tooltip]
+        tooltip.append(alt.Tooltip("exposed_ms:Q", title="exposed communication (ms)", format=",.4~g"))
+    tooltip.append(alt.Tooltip("share:Q", title="exposed communication" if name == "steps" else "with a collective", format=".1%"))
     return (
-        alt.Chart(alt.InlineData(values=records(steps.with_columns(row=pl.lit("steps")))))
+        alt.Chart(alt.InlineData(values=records(rows.with_columns(row=pl.lit(name)))))
         .mark_rect(aria=False)
         .encode(
             x=alt.X("t0_s:Q", scale=scale, axis=None),
             x2="t1_s:Q",
             y=alt.Y("row:N", title=None, axis=alt.Axis(labelColor=INK)),
             color=alt.Color("share:Q", scale=alt.Scale(domain=[0, 1], range=ramp("transfer"), clamp=True), legend=None),
-            tooltip=[
-                alt.Tooltip("step:O", title="step"),
-                alt.Tooltip("t0_s:Q", title=f"from ({unit})", format=",.4~g"),
-                alt.Tooltip("exposed_ms:Q", title="exposed communication (ms)", format=",.4~g"),
-                alt.Tooltip("share:Q", title="of the step", format=".1%"),
-            ],
+            tooltip=tooltip,
         )
         .properties(width=_WIDTH, height=18)
     )

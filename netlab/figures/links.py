@@ -87,6 +87,18 @@ def _resolution(ms: float | None) -> str:
     )
 
 
+def _polled(lengths: list[float]) -> str:
+    """Between which intervals the links drawn were polled.
+
+    >>> _polled([20.0, 10.2]), _polled([5_000.0]), _polled([])
+    ('polled every 10.2 ms to 20 ms', 'polled every 5 s', 'resolution not known')
+    """
+    if not lengths:
+        return "resolution not known"
+    low, high = _resolution(min(lengths)), _resolution(max(lengths))
+    return low if low == high else f"{low} to {high.removeprefix('polled every ')}"
+
+
 def link_use(frame: pl.DataFrame, mean_limits: tuple[float, float] = (0.60, 0.80), peak_limit: float = 0.95) -> Any:
     """Mean and peak use of each link against its limits.
 
@@ -136,10 +148,11 @@ def link_use(frame: pl.DataFrame, mean_limits: tuple[float, float] = (0.60, 0.80
         ),
         told.encode(x=alt.value(WIDTH - 290 + 8), y=y, text="words:N"),
     ).properties(width=WIDTH - 290, height=alt.Step(20))
-    coarse = shown["resolution"].drop_nulls().mode().to_list() if shown.height else []
-    polled = coarse[0] if coarse else "resolution not known"
+    polled = _polled(shown["resolution_ms"].drop_nulls().to_list() if "resolution_ms" in shown.columns else [])
     of = "of the traced steps" if "window" in shown.columns and set(shown["window"].to_list()) == {"run"} else "of all samples"
     subtitle = [f"Bar: mean {of}, upright line: peak ({polled}; shorter bursts cannot be seen). Grey: band for means."]
+    if "utilization_comm" in shown.columns and shown["utilization_comm"].is_not_null().any():
+        subtitle.append("Findings judge the mean of the time in which the job communicates, which is higher.")
     if frame.height > shown.height:
         subtitle.append(f"{shown.height} of {frame.height:,} links: the worst, then the most used.")
     return titled(chart, "links", _title(frame), subtitle, f"Bars of {plural(shown.height, 'link')}.")

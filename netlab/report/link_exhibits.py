@@ -95,22 +95,27 @@ def _links_over_time(study: Study) -> Exhibit | Missing:
     intervals = study.run.frame("link_intervals")
     steps = study.run.frame("steps").filter("complete")
     band = figures.step_band_frame(steps, study.run.frame("breakdown"))
-    frame = pl.DataFrame()
+    links = study.run.frame("links")
+    worst = figures.link_use_frame(links).filter(pl.col("state") != "none")["link"].to_list() if links.height else []
+    frame, collectives = pl.DataFrame(), None
     if band.height:
         start, end = steps.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
-        frame = figures.link_use_over_time_frame(intervals, start, end)
+        frame = figures.link_use_over_time_frame(intervals, start, end, worst)
+        collectives = figures.collective_band_frame(study.run.frame("collectives"), start, end)
     if not frame.height:
         # Counters of another time than the steps have an axis of their own.
-        frame, band = figures.link_use_over_time_frame(intervals), band.clear()
+        frame, band, collectives = figures.link_use_over_time_frame(intervals, first=worst), band.clear(), None
     if not frame.height:
         return Missing(
             "No use of links over time", "It takes byte counters sampled more than once and the speeds of the ports.", _RECORD_COUNTERS
         )
-    peaks = frame.group_by("link").agg(pl.col("utilization").max().alias("peak"), pl.col("utilization").mean().alias("mean"))
+    rows = frame.group_by("link", maintain_order=True).agg(
+        pl.col("utilization").max().alias("peak"), pl.col("mean").first(), pl.col("against").is_not_null().sum().alias("bad")
+    )
     return Exhibit(
-        figures.link_use_over_time(frame, band),
-        peaks.sort("peak", "link", descending=[True, False]),
-        {"link": "link", "peak": "peak", "mean": "mean"},
+        figures.link_use_over_time(frame, band, collectives),
+        rows,
+        {"link": "link", "peak": "peak", "mean": "mean", "bad": "moments with errors, loss or pause"},
         "tables/link_intervals.parquet",
     )
 

@@ -178,6 +178,7 @@ def test_use_over_time_leaves_gaps_out() -> None:
             "direction": "tx",
             "metric": "bytes",
             "utilization": u,
+            "delta": 1,
             "flags": f,
         }
         for t, u, f in ((0, 0.2, ""), (1, 0.9, "gap"), (2, 0.4, ""))

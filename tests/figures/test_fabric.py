@@ -77,3 +77,25 @@ def test_the_picture_is_a_valid_chart_with_a_text_for_screen_readers(cables: lis
     frame = fabric_frame(ports(cables, HOSTS), links())
     if frame.height:
         assert "connection" in fabric_picture(frame).to_dict()["description"]
+
+
+def _pods(*, count: int, hosts: int, leaves: int, spines: int) -> tuple[list[tuple[str, str, str, str]], set[str]]:
+    """Pods whose hosts reach all leaves of their pod, and leaves that reach all spines."""
+    names = [(pod, f"n{pod * hosts + number:03d}") for pod in range(count) for number in range(hosts)]
+    cables = [(host, f"mlx5_{leaf}", f"p{pod}l{leaf}", host) for pod, host in names for leaf in range(leaves)]
+    cables += [(f"p{p}l{n}", f"u{s}", f"spine{s}", f"p{p}l{n}") for p in range(count) for n in range(leaves) for s in range(spines)]
+    return cables, {host for _, host in names}
+
+
+def test_large_fabrics_are_drawn_as_pods_whose_leaves_stay_apart() -> None:
+    frame = fabric_frame(ports(*_pods(count=8, hosts=16, leaves=4, spines=8)), links())
+    assert set(frame.filter(pl.col("lower_tier") == 0)["lower"]) == {f"n{16 * p:03d} to n{16 * p + 15:03d} (16)" for p in range(8)}
+    assert set(frame.filter(pl.col("lower_tier") == 1)["upper"]) == {"spine0 to spine7 (8)"}
+    assert frame.height == 16
+
+
+def test_no_block_hides_the_ends_of_an_accused_link() -> None:
+    cables, hosts = _pods(count=8, hosts=16, leaves=4, spines=8)
+    bad = links({"device": "p2l1", "port": "n037", "localised": "localised", "loss_ratio": 0.02})
+    frame = fabric_frame(ports(cables, hosts), bad)
+    assert frame.select("lower", "upper", "cables", "state").row(0) == ("n037", "p2l1", 1, "localised")
