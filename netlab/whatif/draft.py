@@ -93,8 +93,12 @@ class Draft:
     inputs_missing: list[str] = field(default_factory=list)
     #: Least and most that the byte part of each transfer may be, relative to its point value; None where nothing was said.
     byte_range: tuple[Floats, Floats] | None = None
+    #: Transfers that a change is about but leaves alone, because they may be waiting.
+    unsplit: NDArray[np.bool_] | None = None
     #: By how much a step may get longer because ranks on the cores of one host no longer leave them to each other.
     crowded_ms: float = 0.0
+    #: What the run's own steps say about the work that the scenario repeats, per row of the steps (NaN: nothing); its median was taken.
+    repeated_ns: Floats | None = None
     #: Gradients were taken to appear evenly, because no instants of theirs are known.
     even_gradients: bool = False
     #: Edges between nodes that the scenario adds and takes away (places among the graph's predecessors).

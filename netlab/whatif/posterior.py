@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from netlab.whatif.costs import Transfers
 from netlab.whatif.draft import Draft, Setting
 
-__all__ = ["at_latency_ends"]
+__all__ = ["at_latency_ends", "at_split_ends"]
 
 Floats = NDArray[np.float64]
 
@@ -49,6 +49,26 @@ def at_latency_ends(draft: Draft, setting: Setting, again: Callable[[Setting], D
         parts[own] = (t.latency_ns + t.byte_ns - latency) * by_bytes
         ends.append(replace(draft, latency_ns=latencies, byte_ns=parts))
     return ends[0], ends[1]
+
+
+def at_split_ends(draft: Draft, setting: Setting) -> tuple[Draft, Draft] | None:
+    """The draft where bounded transfers are waiting that nothing shortens, and where unknown communication is transfer like the rest of its
+    operation; None where every split is known."""
+    t = setting.transfers
+    own = slice(0, t.size)
+    latency, parts = draft.latency_ns[own], draft.byte_ns[own]
+    moved = ~(np.isclose(latency, t.latency_ns) & np.isclose(parts, t.byte_ns))
+    bounded, unknown = t.of("bounded") & moved, draft.unsplit
+    if draft.transfers.size > t.size or unknown is None or not (bounded.any() or unknown.any()):
+        return None
+    waiting, moving = (replace(draft, latency_ns=draft.latency_ns.copy(), byte_ns=draft.byte_ns.copy()) for _ in range(2))
+    waiting.latency_ns[own][bounded], waiting.byte_ns[own][bounded] = t.latency_ns[bounded], t.byte_ns[bounded]
+    for op in sorted({str(op) for op in t.op[unknown]}):
+        same = t.op.astype(str) == op
+        known, total = same & ~t.of("unknown") & moved, t.latency_ns + t.byte_ns
+        if total[known].sum() > 0:
+            moving.byte_ns[own][same & unknown] *= (latency + parts)[known].sum() / total[known].sum()
+    return waiting, moving
 
 
 def _ratio(now: Floats, before: Floats) -> Floats:

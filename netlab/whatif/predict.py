@@ -159,7 +159,8 @@ class _Study:
         self.measured_shares = self._shares(measured)
         order = steps[self.pooled].select("window", "step").with_columns(pl.struct("window", "step").rank("dense").alias("n"))
         self.step_number: Ints = (order["n"].cast(pl.Int64) - 1).to_numpy()
-        self.widths = Widths(setting, self.engine, self._mean, self._per_step, self.measured_ms)
+        windows = int(steps[self.pooled]["window"].n_unique())
+        self.widths = Widths(setting, self.engine, self._mean, self._per_step, self.measured_ms, windows)
 
     @property
     def step_count(self) -> int:

@@ -77,6 +77,25 @@ def test_accumulation_repeats_forward_and_backward_and_synchronises_once() -> No
     assert answer.network_share == pytest.approx(30 / 590)
 
 
+def test_a_micro_batch_begins_with_its_copy_and_its_gathered_parameters() -> None:
+    # A copy of 3 ms or an all-gather of 5 comes before 20 ms of compute, then 10 ms of reduction and 2 of optimizer; both come each time.
+    for before, head in ((3.0, {"kind": "memory"}), (5.0, {"op": "all_gather", "stream": 20, "bytes": 2**20})):
+        kernels, marks = [], []
+        for step in range(2):
+            at = step * (before + 32)
+            for rank in (0, 1):
+                own = dict(head, instance=2 * step) if "op" in head else head
+                kernels += [
+                    Kernel(rank, at, at + before, launch=at, **own),  # type: ignore[arg-type]
+                    Kernel(rank, at + before, at + before + 20, launch=at + 0.1),
+                    Kernel(rank, at + before + 20, at + before + 30, stream=20, instance=2 * step + 1, bytes=2**20, launch=at + 0.2),
+                    Kernel(rank, at + before + 30, at + before + 32, launch=at + 0.3),
+                ]
+                marks.append((rank, step, at, at + before + 32))
+        answer = _ask(make_run(kernels, marks), Accumulation(micro_batches=4))
+        assert answer.predicted_ms == pytest.approx(3 * (before + 20) + before + 32)
+
+
 def test_a_faster_link_divides_transfer_where_the_link_was_the_limit() -> None:
     # 2^30 bytes in 60 ms are 143 Gbit/s of bus bandwidth.
     answer = _ask(overlapped(), Topology(inter_node_gbps=300.0), links=Rates(inter_node_gbps=150.0))
@@ -200,3 +219,13 @@ def _hosts(names: list[str]) -> pl.DataFrame:
     from netlab.schema.timeline import RANKS
 
     return RANKS.conform(pl.DataFrame({"rank": list(range(len(names))), "host": names}))
+
+
+def test_where_members_are_missing_the_interval_reaches_to_no_gain_at_all() -> None:
+    # 2 of 10 ms are transfer at most; rank 2, who was not recorded, may have been last, and then nothing gets shorter.
+    kernels = [kernel for rank in (0, 1) for kernel in (Kernel(rank, 0, 8), Kernel(rank, 8, 10, stream=20, instance=0, bytes=2**20))]
+    answer = _ask(make_run(kernels, [(0, 1, 0, 10), (1, 1, 0, 10)], world=3, split="bounded"), Compression(ratio=2.0, codec_ms=0.0))
+    assert answer.predicted_ms == pytest.approx(9)
+    assert answer.confidence == "bound-only"
+    for interval in (answer.interval80_ms, answer.interval95_ms):
+        assert (interval or (0, 0))[1] >= 10

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from netlab.whatif.changes.accumulation import accumulate
 from netlab.whatif.changes.compression import compress
 from netlab.whatif.changes.overlap import change_overlap
-from netlab.whatif.changes.pace import accumulate, even_out, speed_up
+from netlab.whatif.changes.pace import even_out, speed_up
 from netlab.whatif.changes.topology import change_topology
 from netlab.whatif.draft import Draft, Setting
 from netlab.whatif.scenarios import Accumulation, Change, Compression, Compute, Overlap, Scenario, Straggler, Topology

@@ -45,6 +45,7 @@ def require_split(draft: Draft, setting: Setting, chosen: Mask, what: str) -> No
             f"waiting is never shortened.",
             (missing_ranks(setting),),
         )
+    draft.unsplit = (chosen if draft.unsplit is None or len(draft.unsplit) != t.size else draft.unsplit | chosen) & t.of("unknown")
     if unknown + bounded > 0.01:
         draft.lower("bound-only")
         draft.inputs_missing.append(missing_ranks(setting))
