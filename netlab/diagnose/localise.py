@@ -27,6 +27,7 @@ _FEWEST_CELLS, _FEWEST_SLOW, _FEWEST_EFFECTIVE, _FEWEST_EVENTS, _FEWEST_LINKS = 
 _ASSOCIATED, _LOCALISED = 0.05, 0.01
 _SLOW = 1.25
 _MOST_HOSTS = 64
+_ALSO_LATE = 0.1
 
 
 @dataclass(frozen=True)
@@ -229,7 +230,8 @@ def _paths(run: Run) -> dict[tuple[str, str], bool] | None:
 def _blamed_ranks(run: Run) -> set[int]:
     """Ranks for which the others waited: whoever caused at least half as much waiting as the worst, if waiting is a fifth of communication.
 
-    A stalled transfer makes both its ends late, and the neighbours of either wait for their own, so the two come out alike.
+    A stalled transfer makes both its ends late, and which of the two comes last is chance: whoever waits a tenth of the longest wait at
+    most came as late as the last.
     """
     rows = run.frame("collectives").filter(pl.col("wait_ns").is_not_null())
     if rows.is_empty():
@@ -237,9 +239,10 @@ def _blamed_ranks(run: Run) -> set[int]:
     waited, moved = float(rows["wait_ns"].sum()), float(rows["transfer_ns"].fill_null(0).sum())
     if waited < 0.2 * (waited + moved):
         return set()
-    last = rows.sort("start_ns").group_by("instance").agg(pl.col("rank").last(), pl.col("wait_ns").sum())
-    caused = last.group_by("rank").agg(pl.col("wait_ns").sum())
-    return set(caused.filter(pl.col("wait_ns") >= 0.5 * pl.col("wait_ns").max())["rank"].to_list())
+    wait = pl.col("wait_ns")
+    late = rows.select("instance", "rank", "wait_ns", total=wait.sum().over("instance"), longest=wait.max().over("instance"))
+    caused = late.filter((wait <= _ALSO_LATE * pl.col("longest")) & (pl.col("total") > 0)).group_by("rank").agg(pl.col("total").sum())
+    return set(caused.filter(pl.col("total") >= 0.5 * pl.col("total").max())["rank"].to_list())
 
 
 def _verdict(

@@ -163,6 +163,35 @@ def test_a_clock_that_is_ahead_is_found_by_the_bytes() -> None:
     assert result.state == "localised"
 
 
+def _waiting(run: Run, late: dict[int, Ints]) -> Run:
+    """The run with one all-reduce a step in which all ranks wait 20 ms for the late ones; these wait as given (ns by step)."""
+    parts = []
+    for rank in range(8):
+        wait = late.get(rank, np.full(CELLS, 20 * MS))
+        start = np.arange(CELLS) * STEP + 20 * MS - wait
+        frame = pl.DataFrame({"instance": np.arange(CELLS), "start_ns": start, "end_ns": start + wait + 10 * MS, "wait_ns": wait})
+        fill = {"rank": rank, "activity": 0, "window": 0, "transfer_ns": 10 * MS, "split": "measured", "layer": "inter_node"}
+        fill |= {"group": "0,1,2,3,4,5,6,7", "op": "all_reduce", "members": 8, "seen": 8}
+        parts.append(COLLECTIVES.conform(frame, **fill))
+    frames = {name: run.frame(name) for name in ("activities", "steps", "link_intervals", "ports", "links", "ranks")}
+    return Run.from_frames({**frames, "collectives": pl.concat(parts).sort(COLLECTIVES.key)}, RunFacts(name="made"))
+
+
+def test_both_ends_of_a_stalled_transfer_are_late_whichever_comes_last() -> None:
+    # Rank 5 comes last four times in five, by a millisecond.
+    often = np.arange(CELLS) % 5 > 0
+    slow = slow_steps()
+    run = _waiting(job(slow, {3: slow * 50}), {3: np.where(often, MS, 0), 5: np.where(often, 0, MS)})
+    assert [(verdict.port, verdict.state) for verdict in localise(run).verdicts] == [("e3", "localised")]
+
+
+def test_a_link_is_not_localised_where_all_waited_for_a_rank_elsewhere() -> None:
+    slow = slow_steps()
+    result = localise(_waiting(job(slow, {3: slow * 50}), {6: np.zeros(CELLS, np.int64)}))
+    assert [(verdict.port, verdict.state) for verdict in result.verdicts] == [("e3", "associated")]
+    assert any("waited for rank 6" in reason for reason in result.verdicts[0].reasons)
+
+
 def test_few_cells_cannot_tell() -> None:
     slow = slow_steps()[:30]
     result = localise(job(slow, {3: slow * 50}))
