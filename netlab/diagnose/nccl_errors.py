@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from netlab.diagnose.nccl_evidence import Evidence, finding, joined
+from netlab.diagnose.nccl_evidence import Evidence, Row, finding, joined
 from netlab.findings import Finding
 
 __all__ = ["asynchronous", "ib_errors", "other_errors"]
@@ -61,8 +61,9 @@ def ib_errors(evidence: Evidence) -> Iterator[Finding]:
         codes = Counter(e["key"] for e in first)
         worst = codes.most_common(1)[0][0]
         nics = sorted({m[1] for e in first if (m := re.search(r"hca=(\S+)", e["value"] or ""))})
-        peers = sorted({m[1] for e in first if (m := re.search(r"peer=([^\s<]+)", e["value"] or ""))})
+        peers = sorted({evidence.address_host(m[1]) for e in first if (m := re.search(r"peer=([^\s<]+)", e["value"] or ""))})
         only_flush = worst == _FLUSH
+        follows = only_flush and any(e["key"] != _FLUSH for e in evidence.of_code("ib_completion"))
         yield finding(
             "IB_ERROR",
             f"The InfiniBand transport of {host} failed with status {worst} ({_STATUS.get(str(worst), 'see ibv_wc_status')})"
@@ -85,7 +86,7 @@ def ib_errors(evidence: Evidence) -> Iterator[Finding]:
             hosts=[host],
             ranks=[e["rank"] for e in first if e["rank"] is not None],
             ports=[f"{host}/{nic}" for nic in nics],
-            severity="critical",
+            severity="warning" if follows else "critical",
             cause="fabric",
         )
     for host, rows in evidence.by_host(evidence.of_code("modify_qp", "verbs_call")):
@@ -150,8 +151,10 @@ def asynchronous(evidence: Evidence) -> Iterator[Finding]:
 
 def other_errors(evidence: Evidence) -> Iterator[Finding]:
     """Errors that end a job or point to the one who did."""
-    for peer in sorted({re.split(r"[<:]", e["value"] or "")[0] for e in evidence.of_code("peer_closed")} - {""}):
-        rows = [e for e in evidence.of_code("peer_closed") if re.split(r"[<:]", e["value"] or "")[0] == peer]
+    closed: dict[str, list[Row]] = defaultdict(list)
+    for event in evidence.of_code("peer_closed"):
+        closed[evidence.address_host((event["value"] or "").partition("<")[0])].append(event)
+    for peer, rows in sorted((peer, rows) for peer, rows in closed.items() if peer):
         yield finding(
             "PEER_CLOSED",
             f"{peer} closed its connections: it, or a neighbour of it, died first.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -74,6 +75,13 @@ class Evidence:
     def env(self, *names: str) -> list[Row]:
         """Lines that set one of these variables."""
         return [event for event in self.of_code("env") if event["key"] in names]
+
+    def address_host(self, address: str) -> str:
+        """The host of an address, by what hosts say of their bootstrap interface; a name loses its domain, an unknown address stays."""
+        if re.fullmatch(r"[\d.]+|[0-9a-fA-F:]+", address) is None:
+            return address.split(".")[0]
+        told = {e["host"] for e in self.of_code("bootstrap", "nics") if e["host"] and f":{address}<" in (e["message"] or "")}
+        return told.pop() if len(told) == 1 else address
 
     def hosts(self) -> list[str]:
         """Every host that an NCCL log names."""

@@ -28,9 +28,13 @@ def p2p_disabled(evidence: Evidence) -> Iterator[Finding]:
     """GPUs of a host talk through host memory."""
     told = evidence.of_code("p2p_disabled", "p2p_disabled_nvlink")
     inside: dict[str, list[Row]] = defaultdict(list)
+    gpus = {(c["comm_id"], c["rank"]): (c["host"], c["bus_id"]) for c in evidence.communicators if c["bus_id"]}
     for c in evidence.connections:
         src, dst = evidence.ends(c)
-        if c["host"] and (c["transport"] in ("P2P", "SHM") or (c["transport"] == "NET" and src is not None and src == dst)):
+        # Two ranks on one GPU of one host are on two hosts (containers) of one name.
+        own, other = (gpus.get((c["comm_id"], c[f"{end}_rank"])) for end in ("src", "dst"))
+        apart = own is not None and own == other
+        if c["host"] and (c["transport"] in ("P2P", "SHM") or (c["transport"] == "NET" and src is not None and src == dst and not apart)):
             inside[c["host"]].append(c)
     slow = {host: [c for c in rows if c["transport"] != "P2P"] for host, rows in inside.items()}
     all_slow = {host for host, rows in inside.items() if rows and len(slow[host]) == len(rows)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from netlab.diagnose.nccl_evidence import Evidence, Row, finding, joined, majority
 from netlab.findings import Finding
@@ -127,13 +128,15 @@ def _edges_by_host(evidence: Evidence) -> dict[str, list[Row]]:
 def nic_use(evidence: Evidence) -> Iterator[Finding]:
     """Several GPUs on one NIC while others are idle, or NICs with unequal numbers of connections."""
     listed = host_nics(evidence)
-    for host, rows in sorted(_edges_by_host(evidence).items()):
+    by_host = _edges_by_host(evidence)
+    most = max((max(len(listed.get(host, {})), len({c["nic"] for c in rows})) for host, rows in by_host.items()), default=0)
+    for host, rows in sorted(by_host.items()):
         load = Counter(c["nic"] for c in rows)
         available = max(len(listed.get(host, {})), len(load))
-        shared = _most_shared(evidence, rows, available)
+        # A host that lists fewer NICs than another one lacks some.
+        shared = _most_shared(evidence, rows, most)
         if shared is not None:
-            nic, gpus, used = shared
-            yield _shared_nic(evidence, host, rows, nic, gpus, used, available)
+            yield _shared_nic(evidence, host, rows, shared, available, most)
         elif len(load) >= 2 and max(load.values()) >= 2 * min(load.values()) + 1:
             heavy = max(load, key=lambda nic: (load[nic], nic))
             yield finding(
@@ -151,12 +154,21 @@ def nic_use(evidence: Evidence) -> Iterator[Finding]:
             )
 
 
-def _most_shared(evidence: Evidence, rows: list[Row], available: int) -> tuple[str, int, int] | None:
-    """The NIC that most GPUs use in one direction while there would be one for each of them: NIC, GPUs on it, NICs in use.
+class _Shared(NamedTuple):
+    """A NIC, the direction, GPUs on it in that direction, NICs in use in it."""
+
+    nic: str
+    side: str | None
+    gpus: int
+    used: int
+
+
+def _most_shared(evidence: Evidence, rows: list[Row], available: int) -> _Shared | None:
+    """The NIC that most GPUs use in one direction while there would be one for each of them.
 
     Directions count apart: in a ring one GPU of a host sends over a NIC and another one receives over it.
     """
-    found: tuple[str, int, int] | None = None
+    found: _Shared | None = None
     for side in ("send", "receive", None):
         gpus: dict[str, set[object]] = defaultdict(set)
         for c in rows:
@@ -165,17 +177,23 @@ def _most_shared(evidence: Evidence, rows: list[Row], available: int) -> tuple[s
         users = {gpu for ranks in gpus.values() for gpu in ranks}
         busiest = max(gpus, key=lambda nic: (len(gpus[nic]), nic), default=None)
         if busiest is not None and len(gpus[busiest]) >= 2 and len(gpus) < min(available, len(users)):
-            found = max(filter(None, (found, (busiest, len(gpus[busiest]), len(gpus)))), key=lambda item: item[1])
+            told = _Shared(busiest, side, len(gpus[busiest]), len(gpus))
+            found = told if found is None or told.gpus > found.gpus else found
     return found
 
 
-def _shared_nic(evidence: Evidence, host: str, rows: list[Row], nic: str, gpus: int, used: int, available: int) -> Finding:
+def _shared_nic(evidence: Evidence, host: str, rows: list[Row], shared: _Shared, available: int, elsewhere: int) -> Finding:
+    nic, side, gpus, used = shared
+    verb = {"send": "send over", "receive": "receive over", None: "share"}[side]
+    told = f"{used} of {available} NICs {'carries' if used == 1 else 'carry'} that traffic"
+    if elsewhere > available:
+        told = f"it has {available} NIC{'s' if available > 1 else ''}, another host {elsewhere}"
     env = [e for e in evidence.env("NCCL_IB_HCA", "NCCL_CROSS_NIC") if e["host"] == host]
     listing = [e for e in evidence.of_code("nics") if e["host"] == host and e["key"] == "IB"][:1]
     return finding(
         "SHARED_NIC",
-        f"On {host} {gpus} GPUs share {nic}; {used} of {available} NICs carry connections.",
-        detail=f"The host gets {used}/{available} of the bandwidth of its NICs (one 400G NIC is 48 GB/s, eight are 384 GB/s).",
+        f"On {host} {gpus} GPUs {verb} {nic}; {told}.",
+        detail=f"The host gets {used}/{elsewhere} of the bandwidth that it could have (one 400G NIC is 48 GB/s, eight are 384 GB/s).",
         action="Check NCCL_IB_HCA, the ports of the unused NICs (ibstat), the PCIe placement, and NCCL_TOPO_FILE in virtual machines.",
         source="NVIDIA/nccl-tests issue 112 (9.84 GB/s on one of four NICs)",
         evidence=[*listing, *env, *(c for c in rows if c["nic"] == nic)],
@@ -202,7 +220,7 @@ def nic_sets(evidence: Evidence) -> Iterator[Finding]:
     expected = f" The others use {joined(sorted(usual))}." if usual else ""
     yield finding(
         "NIC_SET_DIFFERS",
-        f"{joined(deviating)} use other NICs than the rest: {told}.",
+        f"{joined(deviating)} {'uses' if len(deviating) == 1 else 'use'} other NICs than the rest: {told}.",
         detail=f"Every ring goes through every host, so the host with the fewest NICs sets the speed of all.{expected}",
         action="Check that every port is up (ibstat, link layer), and that NCCL_IB_HCA is the same everywhere.",
         source=_NOTE,

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from netlab.diagnose.nccl import nccl_findings
-from netlab.findings import FINDING_CODES
-from tests.nccl_text import FOUR_NICS, findings, healthy, init, one, record, run_of
+from netlab.findings import FINDING_CODES, ranked
+from tests.nccl_text import FOUR_NICS, findings, healthy, init, one, read_log, record, run_of
 
 EIGHT = " ".join(f"[{i}]mlx5_{i}:1/IB" for i in range(4))
 
@@ -256,3 +256,48 @@ def test_every_code_is_declared() -> None:
     }
     assert used <= set(FINDING_CODES)
     assert len(used) > 20
+
+
+def test_gpus_share_a_nic_where_another_host_has_one_for_each(tmp_path: Path) -> None:
+    """nodea lists one NIC of four, so all of its GPUs send over it; on nodeb each has its own."""
+    lines = [line.replace(FOUR_NICS, "[0]mlx5_0:1/IB") if line.startswith("nodea") else line for line in healthy()]
+    for nic in (1, 2, 3):
+        lines = [line.replace(f"NET/IB/{nic}/", "NET/IB/0/") if line.startswith("nodea") else line for line in lines]
+    found = one(findings(tmp_path, lines), "SHARED_NIC")
+    assert found.subject.hosts == ["nodea"]
+    assert found.subject.ports == ["nodea/mlx5_0"]
+    assert "it has 1 NIC, another host 4" in found.title
+
+
+def test_a_flush_that_follows_an_error_elsewhere_stands_below_it(tmp_path: Path) -> None:
+    told = "transport/net_ib.cc:1 NCCL WARN NET/IB: Got completion from peer"
+    lines = [
+        *healthy(),
+        f"nodea:4002:4052 [1] {told} 10.0.0.2<5> with status=IBV_WC_WR_FLUSH_ERR(5) opcode=0 vendor_err=249 hca mlx5_1",
+        f"nodeb:4006:4056 [1] {told} 10.0.0.1<5> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=0 vendor_err=129 hca mlx5_1",
+    ]
+    first, second = ranked(findings(tmp_path, lines))
+    assert (first.severity, first.subject.hosts, second.severity, second.subject.hosts) == ("critical", ["nodeb"], "warning", ["nodea"])
+    assert first.title.endswith("talking to nodea.")
+
+
+def test_the_host_that_closed_its_connections_has_its_short_name(tmp_path: Path) -> None:
+    closed = "misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer"
+    lines = [f"nodea:4001:4051 [0] {closed} nodeb.cluster.local<4>", f"nodea:4002:4052 [1] {closed} 10.0.0.2<4>"]
+    assert one(findings(tmp_path, [*healthy(), *lines]), "PEER_CLOSED").subject.hosts == ["nodeb"]
+
+
+def test_containers_of_one_name_are_not_taken_for_one_host(tmp_path: Path) -> None:
+    """Both processes have id 1 on "pod" and drive GPU 1b000: that is no P2P switched off, but two machines of one name."""
+    lines = []
+    for rank in range(2):
+        who = f"comm 0x55{rank}0 rank {rank} nranks 2 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x5a"
+        head = "pod:1:51 [0] NCCL INFO"
+        lines += [
+            f"{head} ncclCommInitRank {who} - Init START",
+            f"{head} Channel 00/0 : {rank}[0] -> {1 - rank}[0] [send] via NET/Socket/0",
+        ]
+        lines.append(f"{head} ncclCommInitRank {who} - Init COMPLETE")
+    assert findings(tmp_path, lines) == []
+    _, parsed = read_log(tmp_path, lines)
+    assert [issue.code for issue in parsed.issues] == ["RANK_DISAGREES"]

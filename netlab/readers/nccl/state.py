@@ -204,7 +204,20 @@ class LogState:
             if process.version is None and len(told) == 1 and (of_host[process.host] or len(self.versions) == 1):
                 process.version = next(iter(told))
         _name(communicators)
+        for process in self.processes.values():
+            self._one_gpu_as_two_ranks(process)
         _place(list(self.processes.values()), communicators)
+
+    def _one_gpu_as_two_ranks(self, process: Process) -> None:
+        """One process may drive several GPUs, but a GPU has one rank: else two containers have one name and one process id."""
+        seen: dict[tuple[str | None, str], Communicator] = {}
+        for communicator in process.communicators:
+            if communicator.bus_id is None or communicator.rank is None or not communicator.unique_id:
+                continue
+            first = seen.setdefault((communicator.comm_id, communicator.bus_id), communicator)
+            if first.rank != communicator.rank:
+                told = (communicator.line, first.rank or 0, communicator.rank)
+                self.ambiguous.setdefault((process.host, process.pid), told)
 
     def layout(self, process: Process, pointer: str, line: int, rank: int, nranks: int, nodes: int, local_rank: int) -> None:
         """Hosts of a communicator and the place of the process in its own."""
