@@ -256,6 +256,10 @@ def test_credentials_reach_no_table_and_no_verdict(tmp_path: Path) -> None:
         f"AWS_SECRET_ACCESS_KEY set by environment to {key}",
         f"NCCL_PROXY_URL set by environment to http://bob:{word}@proxy:3128",
         f"HF_TOKEN set by environment to {token}",
+        f"PGPASSWORD set by environment to {word}",
+        f"SIGNING_SECRET set by environment to two words {word}",
+        f"NET/OFI broker amqp://bob:{word}@mq, PRIVATE_KEY={key}",
+        "TOKENIZERS_PARALLELISM set by environment to false",
         "NCCL_IB_PKEY set by environment to 7.",
     ]
     warning = f"nodea:4001:4051 [0] misc.cc:5 NCCL WARN Failed to reach https://bob:{word}@proxy with token={key}"
@@ -265,4 +269,5 @@ def test_credentials_reach_no_table_and_no_verdict(tmp_path: Path) -> None:
     told = verdict.json() if isinstance(verdict.json(), str) else verdict.json().decode()
     told += "".join(run.frame(name).write_json() for name in run.tables)
     assert [secret for secret in (key, word, token) if secret in told] == []
-    assert run.frame("nccl_events").filter(key="NCCL_IB_PKEY")["value"].to_list() == ["7"] * 4
+    shown = {name: run.frame("nccl_events").filter(key=name)["value"].to_list() for name in ("NCCL_IB_PKEY", "TOKENIZERS_PARALLELISM")}
+    assert shown == {"NCCL_IB_PKEY": ["7"] * 4, "TOKENIZERS_PARALLELISM": ["false"] * 4}

@@ -60,7 +60,7 @@ class Sayings:
         number = self._number_of.get((level, text))
         if number is None:
             # A choice for a small message is told apart from one for a large message: that is what matters about it.
-            said = (level, event, event[0] == "tuning_choice" and _is_small(text))
+            said = (level, _masked(event), event[0] == "tuning_choice" and _is_small(text))
             meaning = self._meaning_of.setdefault(said, len(self._meaning_of))
             if meaning in self._many and self._many[meaning][0] >= _TEXTS_OF_ONE:
                 return self._many[meaning][1]
@@ -98,7 +98,7 @@ class Sayings:
         elif len(self.singles) >= _LIMIT:
             self.dropped += 1
         else:
-            row = SingleEvent(process, rank, level, event, mask_text(text), line, ts_ns)
+            row = SingleEvent(process, rank, level, _masked(event), mask_text(text), line, ts_ns)
             self.singles.append(row)
             if process is None and level == "INFO":
                 self._unheard[level, event] = row
@@ -154,6 +154,12 @@ class Sayings:
         ]  # fmt: skip
         few = pl.DataFrame(rows, schema=many.schema, orient="row")
         return TABLES["nccl_events"].conform(pl.concat([many, few]).with_columns(pl.lit(source).alias("source")))
+
+
+def _masked(event: Event) -> Event:
+    """Values may be whole texts of others, such as those of plugins."""
+    code, key, value = event
+    return code, None if key is None else mask_text(key), None if value is None else mask_text(value)
 
 
 def _is_small(text: str) -> bool:
