@@ -24,18 +24,40 @@ _STAMPS = (
 )
 
 
-def device_from_path(path: Path) -> str:
-    """The file's name without its endings and without a time stamp: the last resort for a device.
+#: Words of commands and formats that people put into names of files; none of them names a device.
+_COMMANDS = frozenset(
+    (
+        *("show", "lldp", "table", "neighbors", "neighbours", "detail", "counters", "counter", "interfaces", "interface", "errors"),
+        *("discards", "pfc", "queue", "watermark", "wredcounters", "ethtool", "statistic", "statistics", "stats", "perfquery", "sysfs"),
+        *("snapshot", "dump", "output", "json", "ibqueryerrors", "ibdiagnet"),
+    )
+)
 
-    >>> device_from_path(Path("logs/leaf1_2026-01-01T00-00-00Z.txt.gz"))
-    'leaf1'
+
+def device_from_path(path: Path) -> str:
+    """The file's name without its endings, a time stamp, and the command that printed it: the last resort for a device.
+
+    >>> [device_from_path(Path(name)) for name in ("logs/leaf1_2026-01-01T00-00-00Z.txt.gz", "leaf1_lldp.txt", "show_lldp_table_sw-2.txt")]
+    ['leaf1', 'leaf1', 'sw-2']
+    >>> device_from_path(Path("nodea_ethtool_S_ens1f0.txt")), device_from_path(Path("counters.csv"))
+    ('nodea', 'counters')
     """
     stem = path.name
     for ending in (".gz", ".txt", ".json", ".csv", ".prom", ".out", ".lp", ".log", ".raw", ".xml", ".db_csv", ".dump"):
         stem = stem.removesuffix(ending)
     for stamp in _STAMPS:
         stem = stamp.sub("", stem)
-    return stem.strip("._- ") or path.parent.name or "unknown"
+    stem = stem.strip("._- ")
+    return _without_command(stem) or stem or path.parent.name or "unknown"
+
+
+def _without_command(stem: str) -> str:
+    """What stands before the first word of a command, or else behind the last."""
+    words = re.split(r"([_ .-]+)", stem)
+    command = [number for number in range(0, len(words), 2) if words[number].lower() in _COMMANDS]
+    if not command:
+        return stem
+    return "".join(words[: command[0]] if command[0] else words[command[-1] + 1 :]).strip("._- ")
 
 
 def instant_from_path(path: Path) -> Instant | None:

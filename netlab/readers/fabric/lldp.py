@@ -8,6 +8,7 @@ from pathlib import Path
 
 from netlab.errors import ParseError
 from netlab.issues import Issue
+from netlab.readers.counters.account import device_from_path
 from netlab.readers.fabric.cables import CableReader, Cables, text_of
 
 __all__ = ["LldpJson", "LldpTables"]
@@ -36,7 +37,7 @@ def _owner(cables: Cables, text: str) -> str:
     prompt = _PROMPT.search(text)
     if prompt:
         return prompt[1]
-    name = re.sub(r"[_-]*(?:show[_-])?lldp[_-].*$|\.(?:txt|raw|json|log|gz)$", "", cables.path.name).strip("._-") or cables.path.stem
+    name = device_from_path(cables.path)
     message = f"{cables.source} does not name the switch that printed it; {name!r} was taken from the file's name."
     cables.issues.append(Issue(code="DEVICE_ASSUMED", severity="info", source=cables.source, message=message))
     return name
@@ -66,24 +67,40 @@ class LldpTables(CableReader):
                 cables.add((device, _full(local)), (remote, _full(port)))
 
 
+#: Headers of the columns that are read, in their order, and which of them are local port, neighbour and its port.
+_HEADERS: tuple[tuple[tuple[str, ...], tuple[int, int, int]], ...] = (
+    (("LocalPort", "RemoteDevice", "RemotePortID", "Capability"), (0, 1, 2)),
+    (("Port", "Neighbor Device", "Neighbor Port", "TTL"), (0, 1, 2)),
+    (("Device ID", "Local Intf", "Hold-time", "Capability", "Port ID"), (1, 0, 4)),
+)
+
+
 def _table(text: str) -> list[tuple[str, str, str]]:
-    """(local port, neighbour, its port): columns by the positions of their headers."""
+    """(local port, neighbour, its port): columns by the positions of their headers, or by gaps where a paste lost the alignment."""
     rows: list[tuple[str, str, str]] = []
-    starts: list[int] | None = None
-    order = (0, 1, 2)
+    starts: list[int] = []
+    order, columns = (0, 1, 2), 0
     for line in text.splitlines():
-        if re.match(r"LocalPort\s+RemoteDevice", line):
-            starts = [line.index(word) for word in ("LocalPort", "RemoteDevice", "RemotePortID", "Capability")]
-        elif re.match(r"Port\s+Neighbor Device ID", line):
-            starts = [0, line.index("Neighbor Device"), line.index("Neighbor Port"), line.index("TTL")]
-        elif re.match(r"\s*Device ID\s+Local Intf", line):
-            starts, order = [line.index(word) for word in ("Device ID", "Local Intf", "Hold-time", "Port ID")], (1, 0, 3)
-        elif starts is not None and line.strip() and not set(line.strip()) <= {"-", " "} and not line.startswith(("Total", "Capability")):
-            ends = [*starts[1:], len(line)]
-            cells = [line[start:end].strip() for start, end in zip(starts, ends, strict=True)]
-            if cells[order[0]]:
+        known = next((known for known in _HEADERS if re.match(r"\s*" + r".*\s{2,}".join(known[0][:2]), line)), None)
+        if known is not None and all(word in line for word in known[0]):
+            starts, order = [line.index(word) for word in known[0]], known[1]
+            columns = len(_by_gaps(line))
+        elif starts and line.strip() and not set(line.strip()) <= {"-", " "} and not line.startswith(("Total", "Capability")):
+            cells = _by_gaps(line)
+            if len(cells) != columns and _fits(line, starts):
+                cells = [line[start:end].strip() for start, end in zip(starts, [*starts[1:], len(line)], strict=True)]
+            if len(cells) > max(order) and cells[order[0]]:
                 rows.append((cells[order[0]], cells[order[1]], cells[order[2]]))
     return rows
+
+
+def _by_gaps(line: str) -> list[str]:
+    return re.split(r"\s{2,}|\t", line.strip())
+
+
+def _fits(line: str, starts: list[int]) -> bool:
+    """Whether no word crosses a border between columns."""
+    return all(start >= len(line) or not (line[start - 1 : start].strip() and line[start].strip()) for start in starts)
 
 
 def _detail(text: str) -> list[tuple[str, str, str]]:

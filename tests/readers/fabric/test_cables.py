@@ -78,6 +78,30 @@ def test_lldp_of_three_systems(shared_data: Path) -> None:
     assert set(nxos["a_device"]) == {"R1_csr1000v", "R2_xrv9000"}
 
 
+@pytest.mark.parametrize(
+    "table",
+    [
+        "LocalPort    RemoteDevice    RemotePortID         Capability    RemotePortDescr\n"
+        "-----------  --------------  -------------------  ------------  -----------------\n"
+        "Ethernet0    nodea           mlx5_0               O             nodea\n"
+        "Ethernet4    spine1          GigabitEthernet 0/2  BR\n",
+        # Pasted into a chat and back: every run of spaces is two of them.
+        "LocalPort  RemoteDevice  RemotePortID  Capability  RemotePortDescr\n---------  ---------\n"
+        "Ethernet0  nodea  mlx5_0  O  nodea\nEthernet4  spine1  GigabitEthernet 0/2  BR  x\n",
+        "Device ID    Local Intf  Hold-time  Capability  Port ID\n"
+        "nodea        Ethernet0   120                    mlx5_0\n"
+        "spine1       Ethernet4   120        BR          GigabitEthernet 0/2\nTotal entries displayed: 2\n",
+    ],
+)
+@pytest.mark.parametrize("name", ["leaf1_lldp.txt", "show_lldp_table_leaf1.txt", "leaf1-lldp-neighbors.log", "leaf1.lldp.txt"])
+def test_lldp_tables_with_and_without_their_alignment_and_prompt(tmp_path: Path, table: str, name: str) -> None:
+    frame, parsed = read(write(tmp_path, table, name))
+    ends = {frozenset(((row[0], row[1]), (row[2], row[3]))) for row in frame.select("a_device", "a_port", "b_device", "b_port").rows()}
+    cables = [("Ethernet0", "nodea", "mlx5_0"), ("Ethernet4", "spine1", "GigabitEthernet 0/2")]
+    assert ends == {frozenset((("leaf1", port), (peer, far))) for port, peer, far in cables}
+    assert [issue.code for issue in parsed.issues] == ["DEVICE_ASSUMED"]
+
+
 def test_edge_lists(shared_data: Path) -> None:
     folder = shared_data / "counters" / "topology"
     batfish, _ = read(folder / "batfish_layer1_topology.json")
