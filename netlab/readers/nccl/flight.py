@@ -15,7 +15,7 @@ from netlab.errors import ParseError
 from netlab.issues import Issue
 from netlab.readers.base import Parsed, Sink
 from netlab.readers.nccl.flight_entries import entry_row, group_members
-from netlab.readers.nccl.pickles import LIMIT_BYTES, load_plain, reaches_out
+from netlab.readers.nccl.pickles import LIMIT_BYTES, calls_by_name, load_plain, reaches_out
 from netlab.readers.streams import read_all
 from netlab.schema import TABLES
 
@@ -38,6 +38,8 @@ class FlightReader:
             return any(key in head for key in _KEYS) or reaches_out(head)
         if _TEXT_PICKLE.match(head):
             return reaches_out(head)
+        if head[:1] in (b"(", b"]", b"}") and calls_by_name(head):
+            return True
         start = head.lstrip()[:1]
         return start == b"{" and sum(key in head for key in _KEYS) >= 2 and (b'"entries"' in head or b'"pg_config"' in head)
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import io
 import pickle
 import pickletools
+import re
 
 from netlab.errors import ParseError
 
-__all__ = ["LIMIT_BYTES", "load_plain", "reaches_out"]
+__all__ = ["LIMIT_BYTES", "calls_by_name", "load_plain", "reaches_out"]
+
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]* [A-Za-z_][\w.]*")
 
 #: A dump of the default 2000 entries with stacks is below 10 MB; PyTorch's ring can be made larger.
 LIMIT_BYTES = 256 << 20
@@ -31,6 +34,12 @@ _REFUSED = frozenset(
         "NEXT_BUFFER",
     )
 )
+
+
+#: Opcodes that keep an object by a number; the table grows to the largest one.
+_PUTS = frozenset(("PUT", "BINPUT", "LONG_BINPUT"))
+#: Entries hold lists of lists, and frames of text: four levels.
+_MOST_LEVELS = 32
 
 
 class _RefusedError(Exception):
@@ -57,6 +66,45 @@ def reaches_out(head: bytes) -> bool:
         return False
 
 
+def calls_by_name(head: bytes) -> bool:
+    """Whether bytes that may be a pickle of protocol 0 or 1, which has no mark of its own, name a function and call it.
+
+    Text may look like the opcodes of such a pickle; a module and a name alone on their lines are asked for, and a call behind them.
+
+    >>> calls_by_name(b"(S'x'\\nios\\nsystem\\n."), calls_by_name(b"(info\\nof a job\\nR"), calls_by_name(b"cat a\\nb\\nR")
+    (True, False, False)
+    """
+    named = False
+    try:
+        for opcode, argument, _ in pickletools.genops(head):
+            if opcode.name in ("GLOBAL", "INST"):
+                if _FUNCTION.fullmatch(str(argument)) is None:
+                    return False
+                named = True
+            if opcode.name == "INST" or (named and opcode.name in ("REDUCE", "OBJ", "BUILD")):
+                return named
+    except (ValueError, IndexError, UnicodeDecodeError):
+        return False
+    return False
+
+
+def _check_extent(plain: object, most: int) -> None:
+    """Few bytes may stand for billions of objects, each list holding one other many times, or for endless nesting."""
+    level, levels, count = [plain], 0, 0
+    while level:
+        levels += 1
+        below: list[object] = []
+        for held in level:
+            values = held.values() if isinstance(held, dict) else held if isinstance(held, (list, tuple, set, frozenset)) else ()
+            count += len(values)
+            below += [value for value in values if isinstance(value, (dict, list, tuple, set, frozenset))]
+            if count > most:
+                raise ValueError("more objects than its size allows")
+        if levels > _MOST_LEVELS:
+            raise ValueError(f"nested deeper than {_MOST_LEVELS} levels")
+        level = below
+
+
 def load_plain(data: bytes, source: str) -> object:
     """The plain data of a pickle.
 
@@ -72,7 +120,11 @@ def load_plain(data: bytes, source: str) -> object:
             if opcode.name in _REFUSED:
                 name = f" ({str(argument)[:80]!r})" if argument is not None else ""
                 raise _RefusedError(f"opcode {opcode.name}{name}")
-        return _PlainUnpickler(io.BytesIO(data)).load()
+            if opcode.name in _PUTS and (not isinstance(argument, int) or argument > len(data)):
+                raise ValueError("a place in the memo beyond what the file can fill")
+        plain = _PlainUnpickler(io.BytesIO(data)).load()
+        _check_extent(plain, 4 * len(data) + 1000)
+        return plain
     except _RefusedError as error:
         raise ParseError(
             f"UNSAFE_PICKLE: {source} would run code when loaded ({error}); it was refused and nothing was run. Dumps hold plain data only."

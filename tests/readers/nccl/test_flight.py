@@ -34,8 +34,7 @@ def test_a_pickle_that_would_create_a_file_is_refused_and_creates_none(tmp_path:
     with pytest.raises(ParseError, match="UNSAFE_PICKLE"):
         reader.read(path, Sink(), path.name)
     assert not target.exists()
-    if protocol >= 2:
-        assert reader.sniff(path.read_bytes(), path)
+    assert reader.sniff(path.read_bytes(), path)
 
 
 def test_a_hostile_pickle_of_protocol_0_is_met_and_refused(tmp_path: Path) -> None:
@@ -43,6 +42,40 @@ def test_a_hostile_pickle_of_protocol_0_is_met_and_refused(tmp_path: Path) -> No
     assert FlightReader().sniff(content, tmp_path / "x")
     with pytest.raises(ParseError, match="UNSAFE_PICKLE"):
         load_plain(content, "x")
+
+
+def _repeated() -> object:
+    held: object = [1]
+    for _ in range(20):
+        held = [held] * 10
+    return held
+
+
+def _nested() -> list[object]:
+    held: list[object] = []
+    held.append(held)
+    return held
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pickle.dumps({"pg_config": {}, "entries": _repeated()}, 2),
+        pickle.dumps({"pg_config": {}, "entries": _nested()}, 2),
+        b"\x80\x02}r\xff\xff\xff\x7f.",
+        b"\x80\x04\x8d\x00\x00\x00\x00\x00\x01\x00\x00abc.",
+        b"\x80\x02\x8b\xff\xff\xff\x7f1.",
+    ],
+    ids=["ten to the twentieth of objects", "a list in itself", "a memo of gigabytes", "a text of a terabyte", "a number of gigabytes"],
+)
+def test_a_pickle_that_asks_for_more_than_it_is_worth_is_refused(content: bytes) -> None:
+    with pytest.raises(ParseError, match="TRUNCATED_PICKLE"):
+        load_plain(content, "x")
+
+
+@pytest.mark.parametrize("text", ["(info\nof a job\nR", "(ios\nsystem", "{}", "cos\n", "(TrainWorker pid=1) x", "}", "]\n"])
+def test_text_that_looks_like_opcodes_is_not_claimed(text: str, tmp_path: Path) -> None:
+    assert not FlightReader().sniff(text.encode(), tmp_path / "x")
 
 
 def test_the_shared_hostile_pickle_is_refused(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
