@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from netlab.align.classify import SEND_RECV
 from netlab.align.lanes import number_rows
 from netlab.align.sequences import match_by_time
 from netlab.issues import Issue
@@ -49,15 +50,33 @@ def match_messages(
     lane = ["name_id", "window", "low", "high"]
     labelled = pl.col("paired").any().over(lane)
     crossed = _pair(found.filter(~labelled).drop("instance").with_columns(side=pl.col("rank") > pl.col("low")), lane, issues)
+    crossed = _with_unsaid_ends(crossed.with_columns(pl.col("instance") + found.height), ends)
     both = pl.concat(
         [
             found.filter(labelled).with_columns(loose=pl.len().over("row") > 1).select(*_COLUMNS),
-            crossed.with_columns(pl.col("instance") + found.height, loose=pl.lit(value=True)).select(*_COLUMNS),
+            crossed.with_columns(loose=pl.lit(value=True)).select(*_COLUMNS),
         ]
     )
     pairs = _pair_groups(both, members_of)
     both = both.drop("gid").join(pairs, on=["src", "dst"], maintain_order="left").rename({"instance": "pair"})
     return rest, number_rows(both, ["pair"]).select(*_COLUMNS)
+
+
+def _with_unsaid_ends(crossed: pl.DataFrame, ends: pl.DataFrame) -> pl.DataFrame:
+    """Give a message of which only one end is labelled its other end: the peer's batch of the same number.
+
+    A ring shift runs as one kernel per rank that sends to the next rank and receives from the one before; all carry the label of the send.
+    A number is needed, and every message of the pair must find its batch: otherwise the other ends were lost, not unsaid.
+    """
+    lane = ["name_id", "window", "src", "dst"]
+    lone = crossed.filter(pl.len().over("instance") == 1)
+    lone = lone.with_columns(rank=pl.when(pl.col("rank") == pl.col("src")).then("dst").otherwise("src"))
+    key = ["gid", "name_id", "window", "rank", "seq"]
+    batches = ends.filter(pl.col("labelled") & pl.col("seq").is_not_null()).select(*key, batch="row")
+    batches = batches.filter(pl.len().over(key) == 1)
+    unsaid = lone.filter(pl.col("labelled")).join(batches, on=key, how="left", maintain_order="left")
+    unsaid = unsaid.filter(pl.col("batch").is_not_null().all().over(lane))
+    return pl.concat([crossed, unsaid.with_columns(row="batch").select(crossed.columns)])
 
 
 def _pair_groups(ends: pl.DataFrame, members_of: dict[int, tuple[tuple[int, ...], int]]) -> pl.DataFrame:
@@ -80,7 +99,10 @@ def _ends(
     stated = [name for name in parts.columns if name not in ("file", "event")]
     batched = batched.with_columns(pl.col(f"{name}_part").alias(name) for name in stated).select(events.columns)
     single = events.join(parts, on=["file", "event"], how="anti", maintain_order="left").filter(pl.col("op").is_in(["send", "recv"]))
-    sends = pl.concat([single, batched]).sort("rank", "window", "order_ns", "start_ns", "row", maintain_order=True)
+    # A kernel that only its label speaks for may have run more than the label says.
+    single = single.with_columns(labelled=pl.col("kernel_op").is_in([SEND_RECV, "unknown"]))
+    sends = pl.concat([single, batched.with_columns(labelled=pl.lit(value=False))])
+    sends = sends.sort("rank", "window", "order_ns", "start_ns", "row", maintain_order=True)
     gids = sends["gid"].unique().to_list()
     members = pl.DataFrame(
         {"gid": gids, "members": [list(members_of[gid][0]) for gid in gids]}, schema={"gid": pl.Int32, "members": pl.List(pl.Int32)}

@@ -132,7 +132,7 @@ class Trace:
             metadata["Seq"] = seq
         return self.kernel(kernel, start, end, **({"stream": 20} | metadata | args))
 
-    def message(self, op: str, peer: int, start: float, end: float, seq: int = 1, **args: Any) -> Trace:
+    def message(self, op: str, peer: int, start: float, end: float, seq: int | None = 1, **args: Any) -> Trace:
         ends = {"Dst Rank": peer, "Src Rank": self.rank} if op == "send" else {"Src Rank": peer, "Dst Rank": self.rank}
         return self.collective(start, end, seq, op=op, kernel=SEND_RECV, **(ends | args))
 

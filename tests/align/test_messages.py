@@ -69,6 +69,24 @@ def test_exchanges_that_carry_the_label_of_their_first_operation_meet(tmp_path: 
     assert result.frames["collectives"]["split"].to_list() == ["measured", "measured"]
 
 
+def test_a_shift_labelled_by_its_sends_alone_meets_the_batch_of_the_same_number(tmp_path: Path) -> None:
+    starts = {0: 0, 1: 2, 2: 6}
+    ring = [Trace(rank, 3).message("send", (rank + 1) % 3, start, 10) for rank, start in starts.items()]
+    result = align_traces(tmp_path, *ring)
+    assert p2p(result) == [(0, 1, 8, 2, 0), (1, 2, 4, 4, 0), (2, 0, 4, 0, 6)]
+    assert result.frames["collectives"]["split"].unique().to_list() == ["measured"]
+    # Stages of a pipeline: the first only sends, the last only receives.
+    ends = [ring[0], ring[1], Trace(2, 3).message("recv", 1, 6, 10)]
+    assert p2p(align_traces(tmp_path, *ends)) == [(0, 1, 8, 2, 0), (1, 2, 4, 4, 0)]
+
+
+def test_a_shift_of_another_number_or_without_one_is_not_guessed(tmp_path: Path) -> None:
+    later = [Trace(rank, 3).message("send", (rank + 1) % 3, rank, 10, seq=1 + rank) for rank in range(3)]
+    assert align_traces(tmp_path, *later).frames["p2p"].is_empty()
+    bare = [Trace(rank, 3).message("send", (rank + 1) % 3, rank, 10, seq=None) for rank in range(3)]
+    assert align_traces(tmp_path, *bare).frames["p2p"].is_empty()
+
+
 def _ring(rank: int, start: float, end: float, ranks: int = 3) -> Trace:
     """One SendRecv kernel that sends to the next rank and receives from the one before, recorded call by call."""
     trace = Trace(rank, ranks)
