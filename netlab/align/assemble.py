@@ -19,7 +19,7 @@ from netlab.align.metadata import batched_messages, describe_communication, fill
 from netlab.align.options import AlignOptions
 from netlab.align.ranks import Assembly, assemble_ranks
 from netlab.align.split import message_rows, number_in_time, split_instances
-from netlab.align.steps import launch_steps, span_of, step_borders, step_marks
+from netlab.align.steps import clip_marks, launch_steps, span_of, step_borders, step_marks
 from netlab.errors import ConfigError, RunError
 from netlab.issues import Issue
 from netlab.run import RunFacts
@@ -87,6 +87,7 @@ def align(raw: Mapping[str, pl.DataFrame], options: AlignOptions | None = None) 
     if options.ranks is not None and not options.ranks & set(assembly.ranks):
         raise ConfigError(f"--ranks is {format_numbers(options.ranks)}, but the traces are of ranks {format_numbers(assembly.ranks)}.")
     issues = list(assembly.issues)
+    raw["annotations"] = clip_marks(raw, assembly.files, issues)
     gloo = is_gloo_run(raw)
     events = host_activities(raw, assembly.files) if gloo else device_activities(raw, assembly.files, options, issues)
     metadata = events if gloo else raw["event_metadata"]

@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from netlab.units import NS_PER_MS
+from netlab.issues import Issue
+from netlab.units import NS_PER_MS, NS_PER_S
 
-__all__ = ["launch_steps", "span_of", "step_borders", "step_marks"]
+__all__ = ["clip_marks", "launch_steps", "span_of", "step_borders", "step_marks"]
 
 #: A first kernel that starts this long after its launch returned was queued behind work from before the capture.
 _QUEUED_NS = NS_PER_MS
 
+#: No step goes on this long after everything else in its file has begun.
+_IMPOSSIBLE_TAIL_NS = 3600 * NS_PER_S
+
 _LANE = ["rank", "window"]
+
+
+def clip_marks(raw: Mapping[str, pl.DataFrame], files: pl.DataFrame, issues: list[Issue]) -> pl.DataFrame:
+    """The annotations; a step mark that outlasts its file by hours ends with the next mark, or where the last event begins."""
+    annotations = raw["annotations"].with_row_index("row")
+    marks = annotations.filter(pl.col("name").str.starts_with("ProfilerStep#") & pl.col("file").is_in(files["file"].implode()))
+    if not (marks["end_ns"] - marks["start_ns"] >= _IMPOSSIBLE_TAIL_NS).any():
+        return raw["annotations"]
+    begun = [raw[name].select("file", last_ns="start_ns") for name in ("device_events", "launches", "host_ops", "annotations")]
+    marks = marks.join(pl.concat(begun).group_by("file").agg(pl.col("last_ns").max()), on="file")
+    marks = marks.sort("file", "start_ns", "row").with_columns(next_ns=pl.col("start_ns").shift(-1).over("file"))
+    clipped = marks.filter(pl.col("end_ns") > pl.col("last_ns") + _IMPOSSIBLE_TAIL_NS)
+    for path, name, length in clipped.join(files, on="file").select("path", "name", pl.col("end_ns") - pl.col("start_ns")).rows():
+        text = f"The mark {name} lasts {length / NS_PER_S:.0f} s, hours longer than anything else in its file; it was clipped."
+        issues.append(Issue(code="IMPOSSIBLE_DURATION", message=text, source=path))
+    ends = clipped.select("row", clipped_ns=pl.max_horizontal("start_ns", pl.coalesce("next_ns", "last_ns")))
+    annotations = annotations.join(ends, on="row", how="left", maintain_order="left")
+    return annotations.with_columns(end_ns=pl.coalesce("clipped_ns", "end_ns")).drop("row", "clipped_ns")
 
 
 def step_marks(annotations: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:

@@ -96,6 +96,23 @@ def test_mark_without_an_end_is_incomplete(tmp_path: Path) -> None:
     assert [row[0] for row in rows if row[3]] == [3]
 
 
+def test_mark_that_outlasts_its_file_by_hours_is_clipped(tmp_path: Path) -> None:
+    trace = Trace().step(3, 0, 10).compute(1, 9).step(4, 10, 4e9).compute(11, 15).compute(16, 19)
+    result = align_traces(tmp_path, trace)
+    assert step_rows(result) == [(3, 0, 10, True, None), (4, 10, 19, True, None)]
+    assert "IMPOSSIBLE_DURATION" in codes(result)
+    # A mark before another one ends with it; a step may go on for minutes after its last launch.
+    trace = Trace().step(3, 0, 4e9).compute(1, 9).step(4, 10, 600_000).compute(11, 15)
+    assert [row[1:4] for row in step_rows(align_traces(tmp_path, trace))] == [(0, 10, True), (10, 600_000, True)]
+
+
+def test_mark_of_negative_duration_is_one_without_an_end(tmp_path: Path) -> None:
+    trace = Trace().step(3, 0, 10).compute(1, 9).step(4, 10, 5).compute(11, 15).step(5, 20, 30).compute(21, 25)
+    rows = step_rows(align_traces(tmp_path, trace))
+    assert [row[0] for row in rows] == [3, 4, 5]
+    assert [row[0] for row in rows if row[3]] == [3, 5]
+
+
 def test_launches_without_device_events_make_a_step_incomplete(tmp_path: Path) -> None:
     trace = Trace().step(3, 0, 10)
     for number in range(4):

@@ -14,6 +14,8 @@ from netlab.readers.streams import StreamDamage
 
 __all__ = ["account"]
 
+_KEPT = "marks were kept without an end, others dropped"
+
 
 def account(source: str, document: Document, counts: Counts, damage: StreamDamage | None, facts: Mapping[str, object]) -> Parsed:
     """Put together what a reader returns.
@@ -85,15 +87,24 @@ def _issue(source: str, place: Damage) -> Issue:
     return Issue(code=place.code, severity="error", source=source, line=place.offset, message=message)
 
 
+def _quoted(text: str) -> str:
+    """A text of the file for use in a format string, cut to a readable length."""
+    return (text if len(text) <= 120 else f"{text[:60]}...{text[-40:]}").replace("{", "{{").replace("}", "}}")
+
+
 def _values(source: str, document: Document, counts: Counts) -> list[Issue]:
     """Values that were dropped or mended."""
     tally = document.tally
     found = (
-        ("NEGATIVE_DURATION", counts.negative_durations, "{n} events have a negative duration; they were dropped"),
+        (
+            "NEGATIVE_DURATION",
+            counts.negative_durations,
+            f"{{n}} events have a negative duration; {_KEPT} (first: {_quoted(counts.first_negative)})",
+        ),
         (
             "MISSING_DURATION",
             counts.missing_times,
-            "{n} events lack a time or duration; marks were kept without an end, others dropped",
+            f"{{n}} events lack a time or duration; {_KEPT} (first: {_quoted(counts.first_missing)})",
         ),
         ("NUMBER_TOO_LARGE", tally["overflows"], "{n} numbers do not fit 64 bits; they were read as missing"),
         ("MALFORMED_JSON", tally["odd_values"], "{n} values are no JSON (NaN, Infinity, or none at all); they were read as missing"),

@@ -12,7 +12,7 @@ import polars as pl
 
 from netlab.readers.kineto import fields, layout
 
-__all__ = ["TIME_LIMIT", "Counts", "Integers", "Rows", "Texts", "Words", "nullable"]
+__all__ = ["LONGEST_NS", "TIME_LIMIT", "Counts", "Integers", "Rows", "Texts", "Words", "nullable"]
 
 Integers = npt.NDArray[np.int64]
 Texts = npt.NDArray[np.int32]
@@ -25,6 +25,8 @@ _COLLECTIVE_TEXTS = ("collective", "dtype", "group_name", "group_description", "
 _INT32 = (-(2**31), 2**31 - 1)
 #: Instants must fit 64 bits together with a duration and a base time.
 TIME_LIMIT = 2**62
+#: Longest duration of a device event that is kept, 73 years: alignment clips what outlasts its capture.
+LONGEST_NS = 2**61
 
 
 @dataclass
@@ -35,6 +37,9 @@ class Counts:
     rows: int = 0
     missing_times: int = 0
     negative_durations: int = 0
+    #: The first event of each of these two kinds, as people find it in the file.
+    first_missing: str = ""
+    first_negative: str = ""
     invalid_texts: bool = False
     bad_escapes: bool = False
     #: The latest start, without base time, to tell absolute times from relative ones.
@@ -45,6 +50,8 @@ class Counts:
         self.rows += other.rows
         self.missing_times += other.missing_times
         self.negative_durations += other.negative_durations
+        self.first_missing = self.first_missing or other.first_missing
+        self.first_negative = self.first_negative or other.first_negative
         self.invalid_texts |= other.invalid_texts
         self.bad_escapes |= other.bad_escapes
         self.latest_ns = max(self.latest_ns, other.latest_ns)
@@ -117,15 +124,29 @@ class Rows:
     def text(self, name: str) -> pl.Series:
         return self._words.column(self.texts[:, _TEXT[name]])
 
-    def timed(self, counts: Counts, endless: bool = False) -> None:
-        """Drop rows without a usable time; ``endless`` rows may lack a duration."""
+    def timed(self, counts: Counts, *, endless: bool = False, longest: bool = False) -> None:
+        """Drop rows without a usable time; ``endless`` rows may lack a duration. One that no clock holds is none, or the ``longest``."""
         start, duration = self.raw("ts"), self.raw("dur")
         has_start = (start != layout.NULL) & (start < TIME_LIMIT) & (start > -TIME_LIMIT)
+        if longest:
+            np.minimum(duration, LONGEST_NS, out=duration)
         has_duration = (duration != layout.NULL) & (duration < TIME_LIMIT)
         negative = has_start & has_duration & (duration < 0)
-        counts.missing_times += int((~has_start | ~has_duration).sum())
+        missing = ~has_start | ~has_duration
+        counts.missing_times += int(missing.sum())
         counts.negative_durations += int(negative.sum())
-        self.keep(has_start & ~negative & (has_duration | endless))
+        counts.first_missing = counts.first_missing or self._first(missing, has_start)
+        counts.first_negative = counts.first_negative or self._first(negative, has_start)
+        self.keep(has_start & ((has_duration & ~negative) | endless))
+
+    def _first(self, chosen: npt.NDArray[np.bool_], has_start: npt.NDArray[np.bool_]) -> str:
+        """Name of the first chosen row, and its time in microseconds as the file has it; empty if there is none."""
+        places = np.flatnonzero(chosen)
+        if not len(places):
+            return ""
+        at = places[0]
+        name = self._words.column(self.texts[at : at + 1, _TEXT["name"]])[0]
+        return f"{name or 'without a name'!r}" + (f" at {self.raw('ts')[at] / 1000:.3f} us" if has_start[at] else "")
 
     def start(self) -> Integers:
         return self.raw("ts") + self._base

@@ -90,7 +90,7 @@ def _names(rows: Rows) -> pl.Series:
 
 
 def _device_events(rows: Rows, counts: Counts) -> pl.DataFrame:
-    rows.timed(counts)
+    rows.timed(counts, longest=True)
     kinds = rows.texts[:, layout.KIND_COLUMN]
     category = pl.Series(kinds.astype(np.int64)).replace_strict(_CATEGORY_NAMES, return_dtype=pl.String)
     # A device event's process is its device and its thread the stream, where the arguments do not say so.
@@ -139,7 +139,7 @@ def _sync_events(rows: Rows, counts: Counts) -> pl.DataFrame:
 def _annotations(rows: Rows, counts: Counts) -> pl.DataFrame:
     rows.timed(counts, endless=True)
     duration = rows.raw("dur")
-    endless = (duration == layout.NULL) | (duration >= TIME_LIMIT)
+    endless = (duration < 0) | (duration >= TIME_LIMIT)
     end = np.where(endless, layout.NULL, rows.start() + np.where(endless, 0, duration))
     columns = {**_host(rows), "end_ns": nullable(end), "input_dims": rows.text("input_dims"), "input_types": rows.text("input_types")}
     return _shape(columns, _COLUMNS[ANNOTATIONS.name])

@@ -8,6 +8,7 @@ from netlab.readers.kineto import fields
 
 __all__ = [
     "ARRAY_END",
+    "BEYOND",
     "CUT",
     "DAMAGE",
     "EVENTS",
@@ -35,6 +36,8 @@ __all__ = [
 
 #: Null in a row of integers.
 NULL = -(2**63)
+#: A duration beyond 64 bits: longer than any capture, with its sign.
+BEYOND = 2**63 - 1
 
 # What scan_events and scan_event report.
 NEED_MORE, ARRAY_END, ROWS_FULL, WORDS_FULL, DAMAGE, KEPT, SKIPPED, CUT = range(8)

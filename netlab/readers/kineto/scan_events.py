@@ -29,6 +29,7 @@ from netlab.readers.kineto.fields import (
 )
 from netlab.readers.kineto.layout import (
     ARRAY_END,
+    BEYOND,
     CUT,
     DAMAGE,
     EVENT_INTEGERS,
@@ -204,7 +205,10 @@ def scan_event(b: Any, p: int, e: int, row: int, integers: Any, texts: Any, pool
                 value, status = number(b, start + 1, p - 1, 3 if what == TIME_FIELD else 0)
             elif c != 123 and c != 91:
                 value, status = number(b, start, p, 3 if what == TIME_FIELD else 0)
-            if status == 2:
+            if status == 2 and slot == _DUR:
+                value = BEYOND * value
+                status = 0
+            elif status == 2:
                 overflows |= 1 << slot
             integers[row, slot] = value if status == 0 else NULL
         elif what == TEXT_FIELD:

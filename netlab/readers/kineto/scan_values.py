@@ -138,12 +138,14 @@ def skip_value(b: Any, p: int, e: int, tally: Any) -> int:
 def number(b: Any, p: int, e: int, scale: int) -> tuple[int, int]:
     """Decimal text times ten to the ``scale`` as an integer.
 
-    Returns the value and 0; or 0 and 1 (no number, or with ``scale`` 0 none without a fraction), 2 (beyond 64 bits). Never inexact:
-    digits that find no room in 64 bits decide only the rounding.
+    Returns the value and 0; or 0 and 1 (no number, or with ``scale`` 0 none without a fraction); or the sign and 2 (beyond 64 bits). Never
+    inexact: digits that find no room in 64 bits decide only the rounding.
     """
     negative = False
+    beyond = 1
     if p < e and b[p] == 45:
         negative = True
+        beyond = -1
         p += 1
     mantissa = 0
     shift = scale
@@ -201,10 +203,10 @@ def number(b: Any, p: int, e: int, scale: int) -> tuple[int, int]:
         return 0, 0
     if shift > 0:
         if dropped > 0:
-            return 0, 2
+            return beyond, 2
         while shift > 0:
             if mantissa > _TENTH:
-                return 0, 2
+                return beyond, 2
             mantissa *= 10
             shift -= 1
     elif shift == 0:
@@ -212,7 +214,7 @@ def number(b: Any, p: int, e: int, scale: int) -> tuple[int, int]:
             return 0, 1
         if first_dropped >= 5:
             if mantissa == _LARGEST:
-                return 0, 2
+                return beyond, 2
             mantissa += 1
     elif shift < -18:
         if scale == 0:

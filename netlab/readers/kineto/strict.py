@@ -157,7 +157,10 @@ class StrictBackend(PlainBackend):
                 (_DUR, event.dur, 3),
             ):
                 numbers[slot], overflow = _number(bytes(raw), scale)
-                overflows += overflow
+                if overflow and slot == _DUR:
+                    numbers[slot] = layout.BEYOND * (-1 if b"-" in bytes(raw)[:2] else 1)
+                else:
+                    overflows += overflow
             if bytes(event.args).startswith(b"{"):
                 chosen = _ARGUMENTS[kind]
                 values = chosen.decode(event.args)

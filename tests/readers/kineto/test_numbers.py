@@ -70,7 +70,22 @@ def test_what_is_no_number_is_missing(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["9223372036854775808", "18446744073709551615", "1e19", "-9223372036854775809", "9" * 400])
 def test_integers_beyond_64_bits_are_told_from_bad_ones(text: str) -> None:
-    assert plain.number(text.encode(), 0, len(text), 0) == (0, 2)
+    assert plain.number(text.encode(), 0, len(text), 0) == (-1 if text.startswith("-") else 1, 2)
+
+
+def test_a_duration_beyond_64_bits_is_longest_and_never_missing(read: Callable[..., Any]) -> None:
+    # A duration below zero that the profiler wrote without its sign.
+    durations = ["18446744073709551.615", "1e300", '"99999999999999999999"', "-1e300"]
+    events = [f'{{"ph": "X", "cat": "kernel", "name": "k{place}", "ts": 5, "dur": {text}}}' for place, text in enumerate(durations)]
+    events.append('{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 5, "dur": 1e300, "args": {"correlation": 1}}')
+    frames, parsed = read(('{"traceEvents": [' + ",".join(events) + "]}").encode())
+    kept = frames["device_events"]
+    assert kept["name"].to_list() == ["k0", "k1", "k2"]
+    assert (kept["end_ns"] - kept["start_ns"]).unique().to_list() == [2**61]
+    said = {issue.code: issue.message for issue in parsed.issues}
+    assert set(said) == {"NEGATIVE_DURATION", "MISSING_DURATION"}
+    assert "'k3' at 5.000 us" in said["NEGATIVE_DURATION"]
+    assert "'cudaLaunchKernel' at 5.000 us" in said["MISSING_DURATION"]
 
 
 def test_every_way_reads_times_exactly(read: Callable[..., Any]) -> None:
