@@ -10,8 +10,11 @@ __all__ = ["change_points", "step_series", "warmup_steps"]
 
 #: A phase is at least this many steps long, and so is the rest; shorter ones are single slow steps.
 SHORTEST = 3
-#: Permutations of the steps; with the level they bound how often a run without a change raises one (1 in 100).
-PERMUTATIONS, LEVEL = 999, 0.01
+#: With this level a run without a change raises one in 1 of 100 at most. Half of it goes to changes that last to an end of the run, of
+#: which there are few: among all stretches of 12 steps chance alone would hide a clear one.
+LEVEL = 0.01
+#: Permutations of the steps, for all stretches and for those that touch an end.
+PERMUTATIONS = (999, 3999)
 #: A change below this share of the usual step is not worth a finding.
 SMALLEST_CHANGE = 0.05
 #: Longer series are thinned before the search: its cost grows with the square.
@@ -49,7 +52,8 @@ def change_points(pooled: pl.DataFrame, *, seed: int = 0) -> pl.DataFrame:
     """The stretch of steps whose time differs most from the rest, if chance does not explain it.
 
     Every stretch of at least 3 steps is compared with the other steps by its standardised mean difference; the largest over all
-    stretches is judged by a permutation test, which holds its level for any distribution of step times. The warm-up is left out.
+    stretches is judged by a permutation test, which holds its level for any distribution of step times: first over all, then
+    over those that begin or end with the run, each at half the level (Bonferroni). The warm-up is left out.
     Source: the epidemic alternative of Levin and Kline, The CUSUM test of homogeneity, Statistics in Medicine 4 (1985).
 
     Parameters
@@ -75,8 +79,10 @@ def change_points(pooled: pl.DataFrame, *, seed: int = 0) -> pl.DataFrame:
     times = series["step_ns"].to_numpy()
     thin = -(-len(times) // LONGEST)
     shown = np.array([np.median(times[at : at + thin]) for at in range(0, len(times), thin)])
-    stretches = _stretches(len(shown))
-    score, begin, end = _strongest(shown, *stretches)
+    found = _most_unlikely(shown, seed)
+    if found is None:
+        return none
+    begin, end, p_value = found
     begin, end = begin * thin, min(end * thin, len(times))
     inside, outside = times[begin:end], np.concatenate((times[:begin], times[end:]))
     slow, usual = float(np.median(inside)), float(np.median(outside))
@@ -85,9 +91,6 @@ def change_points(pooled: pl.DataFrame, *, seed: int = 0) -> pl.DataFrame:
         begin, end = (end, len(times)) if begin == 0 else (0, begin)
         slow, usual = usual, slow
     if slow - usual < SMALLEST_CHANGE * usual:
-        return none
-    p_value = _chance(shown, score, stretches, seed)
-    if p_value > LEVEL:
         return none
     row = {
         "window": series["window"][begin],
@@ -102,6 +105,19 @@ def change_points(pooled: pl.DataFrame, *, seed: int = 0) -> pl.DataFrame:
 
 
 _Stretches = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+def _most_unlikely(times: _Floats, seed: int) -> tuple[int, int, float] | None:
+    """The strongest stretch of all, else of those at an end, and its probability by chance; None if that is above the level."""
+    begin, end = _stretches(len(times))
+    anchored = (begin == 0) | (end == len(times))
+    for chosen, permutations in zip((np.ones_like(anchored), anchored), PERMUTATIONS, strict=True):
+        stretches = begin[chosen], end[chosen]
+        score, first, last = _strongest(times, *stretches)
+        p_value = 2 * _chance(times, score, stretches, permutations, seed)
+        if p_value <= LEVEL:
+            return first, last, p_value
+    return None
 
 
 def _stretches(count: int) -> _Stretches:
@@ -121,12 +137,12 @@ def _strongest(times: _Floats, begin: NDArray[np.int64], end: NDArray[np.int64])
     return float(between[best] / max(square - between[best], 1e-9 * max(square, 1.0))), int(begin[best]), int(end[best])
 
 
-def _chance(times: _Floats, score: float, stretches: _Stretches, seed: int) -> float:
+def _chance(times: _Floats, score: float, stretches: _Stretches, permutations: int, seed: int) -> float:
     """How often shuffled steps show as strong a stretch; given up as soon as that is too often."""
     generator = np.random.default_rng(seed)
-    enough, reached = int(LEVEL * (PERMUTATIONS + 1)), 0
-    for _ in range(PERMUTATIONS):
+    enough, reached = int(LEVEL / 2 * (permutations + 1)), 0
+    for _ in range(permutations):
         reached += _strongest(generator.permutation(times), *stretches)[0] >= score
         if reached >= enough:
             return 1.0
-    return (reached + 1) / (PERMUTATIONS + 1)
+    return (reached + 1) / (permutations + 1)
