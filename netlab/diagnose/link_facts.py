@@ -14,6 +14,7 @@ from netlab.topology import Fabric, fabric_of
 __all__ = ["Growth", "LinkFacts", "link_facts", "name_of"]
 
 Port = tuple[str, str]
+_LOGICAL = ("lag", "vlan", "mgmt")
 _BIN = "fec_codewords_s"
 _SERIES = ("device", "port", "queue", "direction", "metric")
 
@@ -40,6 +41,8 @@ class LinkFacts:
     fabric: Fabric
     has_steps: bool
     window_s: float
+    #: Ports whose state changed from up to down between two samples: how often, and whether the last sample has them down.
+    seen_down: dict[Port, tuple[int, bool]]
 
     def of(self, device: str, port: str, *metrics: str, direction: str | None = None) -> Iterator[Growth]:
         """Growth of some counters of a port."""
@@ -118,4 +121,21 @@ def link_facts(run: Run) -> LinkFacts:
         fabric=fabric_of(run.frame("ports")),
         has_steps=not run.frame("steps").is_empty(),
         window_s=window_s,
+        seen_down=_seen_down(run, ports, None if links.is_empty() else (start, end)),
     )
+
+
+def _seen_down(run: Run, ports: dict[Port, dict[str, Any]], window: tuple[int, int] | None) -> dict[Port, tuple[int, bool]]:
+    """Falls of the operational state in the window, as far as the polls show them; a port that is never up is not in use."""
+    state = run.lazy("counters").filter((pl.col("metric") == "oper_up") & pl.col("ts_ns").is_not_null() & pl.col("value").is_not_null())
+    if window is not None:
+        state = state.filter(pl.col("ts_ns").is_between(*window))
+    up = (pl.col("value") > 0).sort_by("ts_ns")
+    falls = (up.shift(1) & ~up).sum()
+    rows = state.group_by("device", "port").agg(falls.alias("falls"), (~up).last().alias("down")).filter(pl.col("falls") > 0)
+    named = rows.with_columns(pl.col("device", "port").cast(pl.String)).collect()
+    return {
+        (device, port): (count, down)
+        for device, port, count, down in named.iter_rows()
+        if ports.get((device, port), {}).get("role") not in _LOGICAL
+    }

@@ -107,9 +107,9 @@ def _packet_errors(facts: LinkFacts, device: str, port: str, limits: LinkThresho
 
 
 def flap_findings(facts: LinkFacts) -> list[Finding]:
-    """LINK_FLAP: one finding per cable whose ends count a link that went down (or a carrier that changed)."""
+    """LINK_FLAP: one finding per cable whose ends count a link that went down (or a carrier that changed), or were seen to go down."""
     found, done = [], set()
-    for device, port in _ports(facts):
+    for device, port in sorted({*_ports(facts), *facts.seen_down}):
         if (device, port) in done:
             continue
         ends = [(device, port)]
@@ -117,25 +117,32 @@ def flap_findings(facts: LinkFacts) -> list[Finding]:
         if peer is not None:
             ends.append(peer)
         counts = {end: (facts.total(*end, "link_downed"), facts.total(*end, "carrier_changes")) for end in ends}
-        hit = [end for end, (downs, changes) in counts.items() if downs or changes]
+        hit = [end for end, (downs, changes) in counts.items() if downs or changes or end in facts.seen_down]
         if not hit:
             continue
         done.update(ends)
         evidence: list[dict[str, Any]] = [
             {"port": name_of(end), "link_downed": downs and round(downs), "carrier_changes": changes and round(changes)}
+            | ({"seen_down": facts.seen_down[end][0]} if end in facts.seen_down else {})
             for end, (downs, changes) in counts.items()
         ]
         silent = [name_of(end) for end in ends if end not in hit and any(value is not None for value in counts[end])]
         doubt = f" {silent[0]} at the other end counted none: perhaps only a device restarted." if silent else ""
         names = " and ".join(name_of(end) for end in hit)
-        times = max(int(max(counts[end][0] or 0, (counts[end][1] or 0) / 2, 1)) for end in hit)
+        times = max(int(max(counts[end][0] or 0, (counts[end][1] or 0) / 2, facts.seen_down.get(end, (0,))[0], 1)) for end in hit)
+        gone = any(facts.seen_down.get(end, (0, False))[1] for end in hit)
+        course = (
+            "the link was lost, and is down at the last sample."
+            if gone
+            else "the link was lost and came back; traffic on it stopped meanwhile and was sent again."
+        )
+        if not any(downs or changes for downs, changes in counts.values()):
+            course += " Its state was polled, its downs are not counted: shorter ones cannot be seen."
         found.append(
             Finding(
                 code="LINK_FLAP",
                 title=f"The link at {names} went down {times} time{'s' if times > 1 else ''}",
-                detail=(
-                    f"In {facts.window_s:.3g} s the link was lost and came back; traffic on it stopped meanwhile and was sent again.{doubt}"
-                ),
+                detail=f"In {facts.window_s:.3g} s {course}{doubt}",
                 severity="info" if silent else "warning",
                 subject=Subject(ports=[name_of(end) for end in hit]),
                 evidence=evidence,

@@ -51,6 +51,15 @@ def test_a_flap_is_sure_where_both_ends_count_it(tmp_path: Path, downs: int, sev
     assert flap.severity == severity
 
 
+@pytest.mark.parametrize(("states", "words"), [((1, 2, 1, 1), "came back"), ((1, 1, 2, 2), "is down at the last"), ((2, 2, 2, 2), None)])
+def test_a_link_whose_state_alone_is_polled_is_seen_to_go_down(tmp_path: Path, states: tuple[int, ...], words: str | None) -> None:
+    polls = "".join(f"{T0 + 10 * n},leaf1,e0,ifOperStatus,{state}\n" for n, state in enumerate(states))
+    found = analysed(tmp_path, c__csv=HEAD + series("leaf1", "e0", "ifHCInOctets", [G] * 3) + polls, links__csv=_CABLE)
+    flaps = [(f.subject.ports, f.severity, f.detail) for f in found.verdict.findings if f.code == "LINK_FLAP"]
+    assert [(ports, severity) for ports, severity, _ in flaps] == ([(["leaf1/e0"], "warning")] if words else [])
+    assert words is None or words in flaps[0][2]
+
+
 @pytest.mark.parametrize(("way", "hosts"), [("RX", ["nodea"]), ("TX", [])])
 def test_pause_from_the_host_blames_it_and_pause_to_the_host_blames_the_switch(tmp_path: Path, way: str, hosts: list[str]) -> None:
     text = HEAD + series("leaf1", "e0", f"SAI_PORT_STAT_PFC_3_{way}_PKTS", [10**6] * 3)
