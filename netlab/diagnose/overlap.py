@@ -40,6 +40,12 @@ def no_overlap(timeline: Timeline) -> list[Finding]:
     # A single collective a step may need all of the step's compute; of several in a row the first could have started earlier.
     several = members.height >= 2 * pooled.height
     reason = " Communication runs on the stream of compute, where it cannot overlap." if same else ""
+    named = timeline.groups.filter(pl.col("description").is_not_null() & ~pl.col("description").is_in(["default_pg", "undefined"]))
+    if groups["group"].is_in(named["group"].implode()).not_().any():
+        reason += (
+            " The trace does not say what a group with such transfer is for: where activations travel in it (tensor or context parallel), "
+            "they stand on the critical path and this does not apply; group_desc of new_group tells."
+        )
     return [
         Finding(
             code="NO_OVERLAP",

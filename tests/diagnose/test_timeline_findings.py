@@ -241,6 +241,13 @@ def test_gradients_in_the_open_could_overlap_but_tensor_parallel_ones_could_not(
     assert "NO_OVERLAP" not in _codes(_judge(_gradients(4, "TP").figures()))
 
 
+def test_transfer_in_the_open_of_a_group_without_a_description_may_stand_on_the_path() -> None:
+    figures = _gradients(4).figures()
+    assert "group_desc" in _found(_judge(figures), "NO_OVERLAP").detail
+    said = replace(figures, groups=figures.groups.with_columns(description=pl.lit("data_parallel")))
+    assert "group_desc" not in _found(_judge(said), "NO_OVERLAP").detail
+
+
 def test_transfer_of_ranks_that_are_not_selected_is_not_set_against_the_selected_ones() -> None:
     whole = _gradients(4).figures()
     chosen = replace(whole, pooled=whole.pooled.filter(pl.col("rank") == 0))
