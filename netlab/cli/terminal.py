@@ -68,8 +68,11 @@ def print_verdict(verdict: Verdict) -> None:
     mark, colour = _MARKS[verdict.status]
     console.print(Text(f" {mark} ", style=f"bold reverse {colour}"), Text(f" {verdict.headline}", style="bold"), sep="")
     totals = verdict.totals
+    known = totals.network_share is not None or totals.comm_share is not None
     console.print(
-        f"network share {format_percent(totals.network_share)} (limit {format_percent(verdict.threshold)}, "
+        f"network share not known, cause {verdict.cause}"
+        if not known
+        else f"network share {format_percent(totals.network_share)} (limit {format_percent(verdict.threshold)}, "
         f"{format_percent(totals.network_share_low)} to {format_percent(totals.network_share_high)}), "
         f"communication {format_percent(totals.comm_share)}, waiting {format_percent(totals.wait_share)}; "
         f"split {verdict.split or 'unknown'}, cause {verdict.cause}"

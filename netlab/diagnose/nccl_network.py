@@ -127,16 +127,11 @@ def _edges_by_host(evidence: Evidence) -> dict[str, list[Row]]:
 
 def nic_use(evidence: Evidence) -> Iterator[Finding]:
     """Several GPUs on one NIC while others are idle, or NICs with unequal numbers of connections."""
-    listed = host_nics(evidence)
-    by_host = _edges_by_host(evidence)
-    most = max((max(len(listed.get(host, {})), len({c["nic"] for c in rows})) for host, rows in by_host.items()), default=0)
-    for host, rows in sorted(by_host.items()):
+    sharing = _shared_by_host(evidence)
+    for host, rows in sorted(_edges_by_host(evidence).items()):
         load = Counter(c["nic"] for c in rows)
-        available = max(len(listed.get(host, {})), len(load))
-        # A host that lists fewer NICs than another one lacks some.
-        shared = _most_shared(evidence, rows, most)
-        if shared is not None:
-            yield _shared_nic(evidence, host, rows, shared, available, most)
+        if host in sharing:
+            yield _shared_nic(evidence, host, rows, *sharing[host])
         elif len(load) >= 2 and max(load.values()) >= 2 * min(load.values()) + 1:
             heavy = max(load, key=lambda nic: (load[nic], nic))
             yield finding(
@@ -161,6 +156,15 @@ class _Shared(NamedTuple):
     side: str | None
     gpus: int
     used: int
+
+
+def _shared_by_host(evidence: Evidence) -> dict[str, tuple[_Shared, int, int]]:
+    """Hosts whose GPUs share a NIC while others are idle or another host has more: NIC, NICs of the host, most NICs of any host."""
+    listed, by_host = host_nics(evidence), _edges_by_host(evidence)
+    available = {host: max(len(listed.get(host, {})), len({c["nic"] for c in rows})) for host, rows in by_host.items()}
+    most = max(available.values(), default=0)
+    found = {host: _most_shared(evidence, rows, most) for host, rows in by_host.items()}
+    return {host: (shared, available[host], most) for host, shared in found.items() if shared is not None}
 
 
 def _most_shared(evidence: Evidence, rows: list[Row], available: int) -> _Shared | None:
@@ -347,7 +351,15 @@ def rail_mismatch(evidence: Evidence) -> Iterator[Finding]:
     for c in evidence.connections:
         if evidence.between_hosts(c) and c["side"] and c["network"] in ("IB", "RoCE") and c["comm_id"]:
             ends[c["comm_id"], c["channel"], c["connection"], c["src_rank"], c["dst_rank"]][c["side"]] = c
-    crossed = [pair for pair in ends.values() if len(pair) == 2 and _other_rail(pair["send"], pair["receive"])]
+    # A host that lacks NICs, or uses one for all of its GPUs, leaves the rails for that reason, which has a finding of its own.
+    shared = {(host, of.nic) for host, (of, available, most) in _shared_by_host(evidence).items() if of.used == 1 or most > available}
+    crossed = [
+        pair
+        for pair in ends.values()
+        if len(pair) == 2
+        and _other_rail(pair["send"], pair["receive"])
+        and shared.isdisjoint((row["host"], row["nic"]) for row in pair.values())
+    ]
     if not told and not crossed:
         return
     partners: dict[str, set[str]] = defaultdict(set)

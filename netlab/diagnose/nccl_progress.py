@@ -128,8 +128,8 @@ def hang_findings(evidence: Evidence) -> Iterator[Finding]:
                 "COLLECTIVE_NOT_JOINED",
                 f"{who} did not join {op} {seq} of group {hang['group']}, in which {_ranks(waiting)} {_verb(waiting, 'waits', 'wait')}.",
                 detail=(
-                    f"Those who wait print the timeout; the absent one is where to look.{last}{inside} It is late or stuck (data "
-                    "loader, out of memory, exception), or it died."
+                    f"Those who wait print the timeout; the absent one is where to look.{last}{inside}{_last_calls(evidence, missing)} "
+                    "It is late or stuck (data loader, out of memory, exception), or it died."
                 ),
                 action=(
                     "Take its Python stack (py-spy dump), read its log and dmesg at that time; the flight recorder's frames show the "
@@ -173,6 +173,17 @@ def hang_findings(evidence: Evidence) -> Iterator[Finding]:
             groups=groups,
             severity="critical",
         )
+
+
+def _last_calls(evidence: Evidence, ranks: list[int]) -> str:
+    """The last call that each of some ranks made, with the line of code where the dump has it."""
+    told = []
+    for rank in ranks[:3]:
+        own = evidence.flight.filter((pl.col("rank") == rank) & pl.col("group").is_not_null()).sort("created_ns", "record", "seq")
+        for row in own.tail(1).iter_rows(named=True):
+            where = f", called from {row['frame']}" if row["frame"] else ""
+            told.append(f" The last call of rank {rank} is {row['op']} {row['seq']} of group {row['group']}{where}.")
+    return "".join(told)
 
 
 def _held(hang: Row, others: list[Row]) -> dict[int, Row]:

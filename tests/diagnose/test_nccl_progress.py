@@ -23,6 +23,13 @@ def test_the_rank_that_did_not_join_is_to_blame_not_those_who_wait(tmp_path: Pat
     assert "did not join all_reduce 2" in found.title
 
 
+def test_the_last_call_of_the_absent_rank_is_told_with_its_line(tmp_path: Path) -> None:
+    last = entry(1, frames=[{"name": "step", "filename": "/home/x/train.py", "line": 120}])
+    dumps = {0: dump(0, [entry(1), entry(2, "started")], range(2)), 1: dump(1, [last], range(2))}
+    found = one(of_dumps(tmp_path, dumps), "COLLECTIVE_NOT_JOINED")
+    assert "The last call of rank 1 is all_reduce 1 of group 0,1, called from step (train.py:120)." in found.detail
+
+
 def test_a_rank_without_a_dump_is_not_accused(tmp_path: Path) -> None:
     dumps = {rank: dump(rank, [entry(1), entry(2, "started")], range(4)) for rank in (0, 1, 3)}
     found = of_dumps(tmp_path, dumps)
