@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from netlab.run import Run
 
-__all__ = ["COMMUNICATION", "COMPUTE", "MEMORY", "Activities", "Steps", "grouped", "load_activities", "load_steps"]
+__all__ = ["COMMUNICATION", "COMPUTE", "MEMORY", "ROUNDING_NS", "Activities", "Steps", "grouped", "load_activities", "load_steps"]
 
 COMPUTE, MEMORY, COMMUNICATION = 0, 1, 2
+#: Two instants this close are one: traces round to 1 ns (older ones to 1 us), start and length each on its own.
+ROUNDING_NS = 2_000
 _KINDS = {"compute": COMPUTE, "memory": MEMORY, "communication": COMMUNICATION}
 Ints = NDArray[np.int64]
 
@@ -119,14 +121,18 @@ def load_steps(run: Run, activities: Activities) -> Steps:
     part, start, end = (frame[name].cast(pl.Int64).to_numpy() for name in ("part", "start_ns", "end_ns"))
     followed = np.zeros(len(part), bool)
     followed[:-1] = (part[1:] == part[:-1]) & (start[1:] == end[:-1])
+    mark_start, mark_end = frame["mark_start_ns"].to_numpy(), frame["mark_end_ns"].fill_null(-1).to_numpy().copy()
+    # Start and length of a mark are rounded on their own, so it may seem to end after the next one began.
+    over = np.flatnonzero((part[1:] == part[:-1]) & (mark_end[:-1] > mark_start[1:]) & (mark_end[:-1] <= mark_start[1:] + ROUNDING_NS))
+    mark_end[over] = mark_start[over + 1]
     return Steps(
         frame=frame.drop("part"),
         part=part,
         step=frame["step"].cast(pl.Int64).to_numpy(),
         start_ns=start,
         end_ns=end,
-        mark_start_ns=frame["mark_start_ns"].to_numpy(),
-        mark_end_ns=frame["mark_end_ns"].fill_null(-1).to_numpy(),
+        mark_start_ns=mark_start,
+        mark_end_ns=mark_end,
         followed=followed,
     )
 

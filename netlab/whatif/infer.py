@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from netlab.whatif.arrays import COMMUNICATION, COMPUTE, Activities, Steps, grouped
+from netlab.whatif.arrays import COMMUNICATION, COMPUTE, ROUNDING_NS, Activities, Steps, grouped
 from netlab.whatif.graph import EdgeKind, GraphBuilder
 from netlab.whatif.host import LAUNCH, Calls, HostPoints
 
@@ -34,8 +34,8 @@ __all__ = [
 Ints = NDArray[np.int64]
 _NEVER = int(np.iinfo(np.int64).min)
 
-#: Two instants this close are one: traces round to 1 ns, but kernels of one event wait start within 1-2 us of each other.
-TOUCH_NS = 2_000
+#: Two instants this close are one (`ROUNDING_NS`); kernels of one event wait start within 1-2 us of each other, too.
+TOUCH_NS = ROUNDING_NS
 #: Gaps up to this are launch and scheduling overhead of the device.
 _OVERHEAD_NS = 5_000
 #: A gap counts as explained if at most this share of it (or the overhead of waking up) remains.
@@ -133,11 +133,13 @@ def step_tails(builder: GraphBuilder, view: View) -> None:
     rows_of = grouped(a.part)
     for step in np.flatnonzero(view.mark_end >= 0):
         rows = rows_of.get((int(s.part[step]),), np.empty(0, np.int64))
-        inside = rows[(a.start_ns[rows] >= s.mark_start_ns[step]) & (a.start_ns[rows] < s.mark_end_ns[step])]
+        # What starts right at the mark's end is the next step's, whichever way its instant was rounded.
+        closing = s.mark_end_ns[step] - TOUCH_NS
+        inside = rows[(a.start_ns[rows] >= s.mark_start_ns[step] - TOUCH_NS) & (a.start_ns[rows] < closing)]
         if not len(inside):
             continue
         handle = int(view.mark_end[step])
-        if known[handle] < a.end_ns[inside].max() <= end[handle]:
+        if known[handle] < a.end_ns[inside].max() <= end[handle] + TOUCH_NS:
             inside = inside[np.lexsort((a.end_ns[inside], a.lane[inside]))]
             tails = inside[np.append(np.diff(a.lane[inside]) != 0, True)]
             builder.edges(view.end[tails], np.full(len(tails), handle), EdgeKind.INFERRED)
@@ -239,10 +241,11 @@ def drains(builder: GraphBuilder, view: View) -> None:
     order = communication[np.lexsort((a.end_ns[communication], a.step[communication], a.lane[communication]))]
     last = np.append((np.diff(a.lane[order]) != 0) | (np.diff(a.step[order]) != 0), True)
     tails = order[last]
-    place = np.searchsorted(_key(a.part[compute], a.start_ns[compute], a), _key(a.part[tails], a.end_ns[tails], a), side="left")
+    done = a.end_ns[tails] - TOUCH_NS
+    place = np.searchsorted(_key(a.part[compute], a.start_ns[compute], a), _key(a.part[tails], done, a), side="left")
     good = place < len(compute)
-    tails, target = tails[good], compute[place[good]]
-    good = (a.part[target] == a.part[tails]) & (a.start_ns[target] >= a.end_ns[tails]) & (a.launch_ns[target] >= a.launch_ns[tails])
+    tails, target, done = tails[good], compute[place[good]], done[good]
+    good = (a.part[target] == a.part[tails]) & (a.start_ns[target] >= done) & (a.launch_ns[target] >= a.launch_ns[tails])
     builder.edges(view.end[tails[good]], view.first[target[good]], EdgeKind.INFERRED)
 
 

@@ -6,6 +6,7 @@ import statistics
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from netlab.pipeline.api import open as open_run
@@ -14,6 +15,7 @@ from netlab.synth.plants import spec_for
 from netlab.synth.simulate import simulate
 from netlab.synth.truth import iteration_ms
 from netlab.whatif import Accumulation, Compression, Overlap, Rates, Scenario, Straggler, Topology, what_if
+from tests.whatif.makers import Kernel, make_run
 
 _HALF = Compression(ratio=2.0, codec_ms=0.0)
 
@@ -98,3 +100,23 @@ def test_a_transport_that_reaches_a_third_of_any_link_lies_in_the_interval(facto
     truth = iteration_ms(simulate(replace(spec, inter_node_gbps=factor * spec.inter_node_gbps)))
     low, high = answer.interval95_ms or (0.0, 0.0)
     assert low <= truth <= high
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_instants_that_are_rounded_keep_their_order(seed: int) -> None:
+    # Three steps back to back; starts and lengths are rounded on their own, so an end may lie 1 ns either side of what follows.
+    chance = np.random.default_rng(seed)
+    kernels, marks, at = [], [], 0.0
+    for step in range(3):
+        for rank in (0, 1):
+            instants = at + np.array([0, 10, 30, 32])
+            ends = instants[1:] + chance.choice([-1e-6, 0, 1e-6], 3)
+            kernels += [
+                Kernel(rank, instants[0], ends[0], launch=at),
+                Kernel(rank, instants[1], ends[1], stream=20, instance=step, bytes=2**20, launch=at + 0.001),
+                Kernel(rank, instants[2], ends[2], launch=at + 0.002),
+            ]
+            marks.append((rank, step, at, at + 32))
+        at += 32
+    answer = what_if(make_run(kernels, marks), [Scenario(name="half", changes=(_HALF,))]).scenarios[0]
+    assert answer.predicted_ms == pytest.approx(22, abs=0.01)
