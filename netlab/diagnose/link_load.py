@@ -18,6 +18,8 @@ __all__ = ["headroom_findings", "imbalance", "imbalance_findings", "oversubscrip
 _TINY = 1e-12
 #: Every order of links is a search through all intervals.
 _MOST_SPREADS = 20
+#: Below this share of the window a figure says what it is of.
+_KNOWN = 0.9
 _BANDS = "[limits] link_mean and link_peak of netlab.toml; the defaults 60-80 % mean and below 95 % peak are a rule of thumb"
 
 
@@ -158,6 +160,8 @@ def headroom_findings(facts: LinkFacts, limits: Limits) -> list[Finding]:
         return []
     names = sorted({_name(row) for row in low})
     highest = max(low, key=lambda row: (_mean(row) or 0, _name(row)))
+    least = min((row["coverage"] for row in low if row["coverage"] is not None), default=1.0)
+    partly = f" Of some, growth is known for {100 * least:.0f} % of the time only." if least < _KNOWN else ""
     return [
         Finding(
             code="HEADROOM",
@@ -167,7 +171,7 @@ def headroom_findings(facts: LinkFacts, limits: Limits) -> list[Finding]:
             ),
             detail=(
                 f"Below {100 * limits.link_mean[0]:g} % in the mean and {100 * limits.link_peak:g} % at the peak of "
-                f"{_poll(low)}, without drops, pause or marks. Bursts shorter than a poll cannot be seen."
+                f"{_poll(low)}, without drops, pause or marks. Bursts shorter than a poll cannot be seen.{partly}"
             ),
             severity="info",
             subject=Subject(ports=names),

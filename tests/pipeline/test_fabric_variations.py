@@ -122,3 +122,10 @@ def test_a_port_that_drops_one_way_has_no_headroom_the_other_way(tmp_path: Path)
     text += series("leaf1", "e0", "ifHCInUcastPkts", [10**6]) + series("leaf1", "e0", "ifInDiscards", [900])
     found = analysed(tmp_path, c__csv=text, p__csv=_ports("leaf1,e0,100,host"))
     assert [finding.code for finding in found.verdict.findings] == ["PACKET_LOSS"]
+
+
+def test_headroom_says_of_how_much_of_the_time_it_speaks(tmp_path: Path) -> None:
+    # A reset hides 300 of 330 s.
+    polls = "".join(f"{T0 + at},leaf1,e0,ifHCInOctets,{value * G}\n" for at, value in ((0, 10), (10, 20), (20, 30), (320, 5), (330, 15)))
+    (found,) = analysed(tmp_path, c__csv=HEAD + polls, p__csv=_ports("leaf1,e0,100,host")).verdict.findings
+    assert (found.code, "known for 9 % of the time" in found.detail) == ("HEADROOM", True)
