@@ -214,10 +214,15 @@ def pcie_distance(evidence: Evidence) -> Iterator[Finding]:
             far[host].append(event)
             kinds.add(name)
     nearest: dict[tuple[str, str], Row] = {}
+    hosts = set(evidence.hosts())
+    # Interfaces of the socket transport and other NICs that cannot reach GPUs have no place near one.
+    plain = {(node["source"], node["node"]) for node in evidence.nodes if node["kind"] == "net" and node["gdr"] is False}
+    sole = next(iter(hosts)) if len(hosts) == 1 else None
     order = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PHB", "SYS", "PXN", "NET", "DIS")
     for path in evidence.paths:
-        if path["to_kind"] == "net" and path["host"] and path["path"] in order:
-            key = path["host"], path["from_node"]
+        if path["to_kind"] == "net" and path["path"] in order and (path["source"], path["to_node"]) not in plain:
+            # A topology dump does not name its host: it is that of a run of one host.
+            key = path["host"] or sole or path["source"], path["from_node"]
             if key not in nearest or order.index(path["path"]) < order.index(nearest[key]["path"]):
                 nearest[key] = path
     for (host, node), path in nearest.items():
@@ -245,7 +250,7 @@ def pcie_distance(evidence: Evidence) -> Iterator[Finding]:
             ),
             source="src/graph/topo.h; NVIDIA/nccl issue 489",
             evidence=[row for host in sorted(far) for row in far[host][:2]],
-            hosts=far,
+            hosts=far.keys() & hosts,
             cause="host",
         )
 

@@ -303,3 +303,25 @@ def test_containers_of_one_name_are_not_taken_for_one_host(tmp_path: Path) -> No
     assert findings(tmp_path, lines) == []
     _, parsed = read_log(tmp_path, lines)
     assert [issue.code for issue in parsed.issues] == ["RANK_DISAGREES"]
+
+
+def _topology(gdr: int) -> str:
+    """A GPU at one CPU, the only NIC at the other."""
+    gpu = '<pci busid="0000:1b:00.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16"><gpu dev="0" sm="90" gdr="1"/></pci>'
+    net = f'<net name="mlx5_0" dev="0" speed="400000" port="1" latency="0" guid="0x1" maxconn="1" gdr="{gdr}"/>'
+    nic = f'<pci busid="0000:9b:00.0" class="0x020700" link_speed="32.0 GT/s PCIe" link_width="16"><nic>{net}</nic></pci>'
+    return f'<system version="1"><cpu numaid="0" arch="x86_64">{gpu}</cpu><cpu numaid="1" arch="x86_64">{nic}</cpu></system>'
+
+
+def test_a_topology_dump_tells_the_distance_without_a_host(tmp_path: Path) -> None:
+    (tmp_path / "topo.xml").write_text(_topology(1))
+    found = one(nccl_findings(run_of(tmp_path / "topo.xml")), "PCIE_DISTANCE")
+    assert found.title == "GPUs of topo.xml reach their nearest NIC only over SYS."
+    assert found.subject.hosts == []
+    (tmp_path / "nccl.log").write_text("\n".join(line for line in healthy(hosts=("nodea",)) if "via NET" not in line))
+    assert one(nccl_findings(run_of(tmp_path / "topo.xml", tmp_path / "nccl.log")), "PCIE_DISTANCE").subject.hosts == ["nodea"]
+
+
+def test_a_nic_that_no_gpu_can_use_directly_has_no_distance(tmp_path: Path) -> None:
+    (tmp_path / "topo.xml").write_text(_topology(0))
+    assert nccl_findings(run_of(tmp_path / "topo.xml")) == []

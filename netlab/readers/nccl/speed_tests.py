@@ -122,7 +122,9 @@ def _from_text(text: str, source: str) -> tuple[list[_Test], int, LogCollector |
             test.ranks.add(int(device[1]))
             test.hosts.add(device[2])
         elif starting:
-            test.op = op_name(starting[1])
+            # In front of the parameters: the table before it is another test's.
+            tests += [_Test()] if test.rows or test.columns else []
+            tests[-1].op = op_name(starting[1])
         elif _HEADER_ROW.match(line):
             test.columns = re.sub(r"\([^)]*\)", "", line).lstrip("# ").split()
         elif line.startswith("#") or not line.strip():
@@ -152,7 +154,8 @@ def _is_size(text: str) -> bool:
 
 def _table_row(test: _Test, tokens: list[str], number: int) -> Iterator[dict[str, Any]]:
     """Two rows of a line: out of place and in place. Columns are found from both ends, since those in the middle may be empty."""
-    starts = [i for i, name in enumerate(test.columns) if name == "time"]
+    # A column in front of the size is the instant of the row (option -T), which may be named "time", too.
+    starts = [i for i, name in enumerate(test.columns) if name == "time" and "size" in test.columns[:i]]
     if not starts:
         return
     tail = len(test.columns) - starts[0]

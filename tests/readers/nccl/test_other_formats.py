@@ -145,3 +145,28 @@ def test_a_healthy_ras_status_is_read_too(tmp_path: Path) -> None:
     path.write_text("\n".join(lines))
     tables, _ = read(path)
     assert tables["nccl_events"].select("code", "key", "value").rows() == [("ras_group", "0", "RUNNING OK")]
+
+
+_TABLE_HEAD = """# Collective test starting: {op}_perf
+# nThread 1 nGpus 1 minBytes 1024 maxBytes 1024 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 0 graph: 0
+#  Rank  0 Group  0 Pid     99 on nodea device  0 [0x07] NVIDIA H100
+#  Rank  1 Group  0 Pid    100 on nodeb device  0 [0x07] NVIDIA H100
+"""
+
+
+def test_tables_of_two_tests_in_one_file_keep_their_operations(tmp_path: Path) -> None:
+    columns = "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
+    row = "     1024           256     float     sum      -1    50.00    20.97    20.97      0    51.00    20.97    20.97    N/A\n"
+    (tmp_path / "tests.out").write_text("".join(_TABLE_HEAD.format(op=op) + columns + row for op in ("all_reduce", "sendrecv")))
+    tables, _ = read(tmp_path / "tests.out")
+    assert tables["link_speed_tests"].select("op", "ranks", "hosts").unique().sort("op").rows() == [("all_reduce", 2, 2), ("send", 2, 2)]
+
+
+def test_rows_with_their_instant_in_front(tmp_path: Path) -> None:
+    columns = (
+        "#       time        size       count    type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
+    )
+    row = "2026-03-14 09:26:53   1024   256   float   none   -1   1.2e+04   357.91  268.44    N/A   1.1e+04  390.45  292.84    N/A\n"
+    (tmp_path / "tests.out").write_text(_TABLE_HEAD.format(op="all_gather") + columns + row)
+    tables, _ = read(tmp_path / "tests.out")
+    assert tables["link_speed_tests"].select("bytes", "time_us", "busbw_gb_per_s").rows() == [(1024, 12000, 268.44), (1024, 11000, 292.84)]
