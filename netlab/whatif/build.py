@@ -63,12 +63,14 @@ def build_model(run: Run) -> Model:
     end, arrival, release = _device_nodes(builder, activities)
     points = host_points(activities, steps, waiting)
     host = builder.nodes(NodeKind.HOST, _rank_of_part(activities)[points.part], points.at_ns)
-    builder.chain(host, points.part, EdgeKind.HOST_ORDER)
+    early = infer.early_launches(activities, points)
+    builder.chain(host[~early], points.part[~early], EdgeKind.HOST_ORDER)
+    _after_the_host(builder, points, host, early)
     launch = _launch_edges(builder, activities, points, host, arrival, end)
     _waiting_calls(builder, activities, points, host, waiting, records, end)
     recorded = _event_waits(builder, run, activities, records, end, arrival)
     mark_start, mark_end = _marks(points, host, steps, MARK_START), _marks(points, host, steps, MARK_END)
-    view = infer.View(activities, steps, points, host, end, arrival, launch, mark_end, waiting)
+    view = infer.View(activities, steps, points, host, end, arrival, launch, mark_end, waiting, early)
     if cpu:
         forward_to_backward(builder, run, activities, end, view.first)
         infer.cpu_threads(builder, view)
@@ -95,6 +97,14 @@ def build_model(run: Run) -> Model:
         dependencies="recorded" if recorded else "inferred",
         cpu=cpu,
     )
+
+
+def _after_the_host(builder: GraphBuilder, points: HostPoints, host: Ints, early: NDArray[np.bool_]) -> None:
+    """Launches that do not hold the host up still come after what it did before them."""
+    place = np.flatnonzero(early)
+    before = np.append(-1, np.maximum.accumulate(np.where(early, -1, np.arange(points.size))))[place]
+    good = (before >= 0) & (points.part[before] == points.part[place])
+    builder.edges(host[before[good]], host[place[good]], EdgeKind.HOST_ORDER)
 
 
 def _rank_of_part(activities: Activities) -> Ints:

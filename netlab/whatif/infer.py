@@ -22,6 +22,7 @@ __all__ = [
     "collective_inputs",
     "cpu_threads",
     "drains",
+    "early_launches",
     "event_cause",
     "gaps",
     "lane_rows",
@@ -63,6 +64,8 @@ class View:
     launch: Ints
     mark_end: Ints
     waiting: Calls
+    #: Host instants that nothing after them waits for.
+    early: NDArray[np.bool_]
 
     @property
     def first(self) -> Ints:
@@ -158,7 +161,7 @@ def paced_launches(builder: GraphBuilder, view: View) -> None:
         return
     starts = np.full(int(view.host.max()) + 1, np.iinfo(np.int64).max)
     np.minimum.at(starts, view.launch[rows], a.start_ns[rows])
-    before = launches - 1
+    before = np.append(-1, np.maximum.accumulate(np.where(view.early, -1, np.arange(points.size))))[launches]
     chained = (before >= 0) & (points.part[before] == points.part[launches])
     launches, before = launches[chained], before[chained]
     at, part = points.at_ns[launches], points.part[launches]
@@ -176,6 +179,33 @@ def paced_launches(builder: GraphBuilder, view: View) -> None:
     running = _running(a, part, at)
     dry = paused & silent & ~tight & ~running & (at - ends <= _PACED_NS) & (ends > points.at_ns[before])
     builder.edges(view.end[cause[dry]], view.host[launches[dry]], EdgeKind.INFERRED)
+
+
+def early_launches(a: Activities, points: HostPoints) -> NDArray[np.bool_]:
+    """Launches of collectives that would start where the collective before them on their stream ended however early they were launched.
+
+    Nothing shows that the host waited for that end, so what it does next does not wait for it either.
+    """
+    found = np.zeros(points.size, bool)
+    for rows in lane_rows(a):
+        before, after = rows[:-1], rows[1:]
+        close = (a.kind[before] == COMMUNICATION) & (a.kind[after] == COMMUNICATION) & a.launched[after]
+        close &= (np.abs(a.start_ns[after] - a.end_ns[before]) <= TOUCH_NS) & (a.launch_ns[after] < a.end_ns[before])
+        close &= a.start_ns[after] - a.launch_ns[after] <= _PACED_NS
+        for row in after[close].tolist():
+            first = np.searchsorted(points.part, a.part[row], side="left")
+            last = np.searchsorted(points.part, a.part[row], side="right")
+            place = first + np.searchsorted(points.at_ns[first:last], a.launch_ns[row], side="left")
+            while place < last and points.at_ns[place] == a.launch_ns[row]:
+                found[place] |= points.what[place] == LAUNCH
+                place += 1
+    # A call that also launches compute is none of these.
+    places = np.flatnonzero(found)
+    others = np.flatnonzero(a.launched & (a.kind != COMMUNICATION)) if len(places) else places
+    calls = set(zip(a.part[others].tolist(), a.launch_ns[others].tolist(), strict=True))
+    for place in places.tolist():
+        found[place] = (int(points.part[place]), int(points.at_ns[place])) not in calls
+    return found
 
 
 def _running(a: Activities, part: Ints, at_ns: Ints) -> NDArray[np.bool_]:
