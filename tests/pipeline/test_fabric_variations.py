@@ -129,3 +129,13 @@ def test_headroom_says_of_how_much_of_the_time_it_speaks(tmp_path: Path) -> None
     polls = "".join(f"{T0 + at},leaf1,e0,ifHCInOctets,{value * G}\n" for at, value in ((0, 10), (10, 20), (20, 30), (320, 5), (330, 15)))
     (found,) = analysed(tmp_path, c__csv=HEAD + polls, p__csv=_ports("leaf1,e0,100,host")).verdict.findings
     assert (found.code, "known for 9 % of the time" in found.detail) == ("HEADROOM", True)
+
+
+def test_what_explains_a_full_link_stands_above_what_follows_from_it(tmp_path: Path) -> None:
+    text = HEAD + "".join(series("leaf1", f"u{n}", "ifHCOutOctets", [97 * G] * 3) for n in range(2))
+    text += "".join(series("leaf1", f"u{n}", "ifHCOutUcastPkts", [10**7] * 3) for n in range(2))
+    text += "".join(series("leaf1", f"u{n}", "ecn_marked_tx", [10**6] * 3) for n in range(2))
+    text += "".join(series("leaf1", f"e{n}", "ifHCInOctets", [48 * G] * 3) for n in range(4))
+    ports = _ports(*(f"leaf1,u{n},100,up" for n in range(2)), *(f"leaf1,e{n},100,host" for n in range(4)))
+    codes_found = [finding.code for finding in analysed(tmp_path, c__csv=text, p__csv=ports).verdict.findings]
+    assert codes_found == ["OVERSUBSCRIBED", "ECN_MARKING", "LINK_UTILIZATION", "LINK_UTILIZATION", "HEADROOM"]
