@@ -169,6 +169,10 @@ def other_errors(evidence: Evidence) -> Iterator[Finding]:
     for code, title, detail, action, severity in _PLAIN_ERRORS:
         for host, rows in evidence.by_host(evidence.of_code(code.lower() if code != "MESSAGE_TRUNCATED" else "truncated_message")):
             text = next((e["value"] for e in rows if e["value"]), None)
+            ranks = {e["rank"] for e in rows if e["rank"] is not None}
+            if code == "DUPLICATE_GPU":
+                ranks = {int(rank) for e in rows for rank in (e["value"] or "").split(",") if rank.isdigit()}
+                text = f"ranks {joined(sorted(ranks))}"
             yield finding(
                 code,
                 f"{title} on {host}" + (f": {text}." if text else "."),
@@ -177,7 +181,7 @@ def other_errors(evidence: Evidence) -> Iterator[Finding]:
                 source="NVIDIA/nccl warnings",
                 evidence=rows,
                 hosts=[host],
-                ranks=[e["rank"] for e in rows if e["rank"] is not None],
+                ranks=ranks,
                 severity=severity,
                 cause="host",
             )

@@ -260,7 +260,15 @@ def mnnvl_off(evidence: Evidence) -> Iterator[Finding]:
     told = re.compile(r"MNNVL.*(?:is available but not|not working|not supported|failed)")
     lines = [e for e in evidence.events if told.search(e["message"] or "")]
     # Ranks of one clique share NVLink; a clique that is larger than a host and is not used is a fall-back to the NICs.
-    per_host = {(c["host"], c["pid"]): (c["nranks"] or 0) / c["nodes"] for c in evidence.communicators if (c["nodes"] or 0) > 1}
+    spread: dict[str, set[str]] = defaultdict(set)
+    for c in evidence.communicators:
+        if c["host"] and c["comm_id"]:
+            spread[c["comm_id"]].add(c["host"])
+    per_host: dict[tuple[str, int], float] = {}
+    for c in evidence.communicators:
+        nodes = c["nodes"] or len(spread[c["comm_id"] or ""])
+        if nodes > 1:
+            per_host[c["host"], c["pid"]] = max(per_host.get((c["host"], c["pid"]), 0.0), (c["nranks"] or 0) / nodes)
     for event in evidence.of_code("mnnvl"):
         clique = re.match(r"MNNVL 0 cliqueId \S+ cliqueSize (\d+)", event["message"] or "")
         if clique and (event["host"], event["pid"]) in per_host and int(clique[1]) > per_host[event["host"], event["pid"]]:

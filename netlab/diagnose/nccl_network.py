@@ -47,7 +47,9 @@ def socket_fallback(evidence: Evidence) -> Iterator[Finding]:
         if e["code"] == "env" and e["key"] in ("NCCL_IB_HCA", "NCCL_NET", "NCCL_NET_PLUGIN", "NCCL_IB_DISABLE") and e["value"] != "0"
     ]  # fmt: skip
     told = joined(sorted({f"{e['key']}={e['value']}" for e in settings}))
+    provider = sorted({(e["value"] or "").split()[0] for e in providers})
     reason = "no RDMA device was found" if why else f"{told} is set" if told else "NCCL chose the socket transport"
+    reason = f"libfabric found no provider but {joined(provider)}" if provider else reason
     reason += f" ({told} is set)" if why and told else ""
     yield finding(
         "SOCKET_FALLBACK",

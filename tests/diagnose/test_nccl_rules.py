@@ -325,3 +325,25 @@ def test_a_topology_dump_tells_the_distance_without_a_host(tmp_path: Path) -> No
 def test_a_nic_that_no_gpu_can_use_directly_has_no_distance(tmp_path: Path) -> None:
     (tmp_path / "topo.xml").write_text(_topology(0))
     assert nccl_findings(run_of(tmp_path / "topo.xml")) == []
+
+
+def test_both_ranks_of_a_doubled_gpu_are_named(tmp_path: Path) -> None:
+    said = "nodea:4001:4051 [0] init.cc:9 NCCL WARN Duplicate GPU detected : rank 2 and rank 3 both on CUDA device 1b000"
+    found = one(findings(tmp_path, [*healthy(), said]), "DUPLICATE_GPU")
+    assert (found.subject.ranks, found.title) == ([2, 3], "Two ranks use one GPU on nodea: ranks 2 and 3.")
+
+
+def test_a_clique_beyond_the_host_that_is_not_used_is_told_without_a_layout_line(tmp_path: Path) -> None:
+    extra = {host: ["MNNVL 0 cliqueId 1 cliqueSize 8 cliqueRank 0"] for host in ("nodea", "nodeb")}
+    assert one(findings(tmp_path, healthy(extra)), "MNNVL_OFF").subject.hosts == ["nodea", "nodeb"]
+
+
+def test_sockets_because_of_libfabric_name_its_provider(tmp_path: Path) -> None:
+    extra = {host: ["NET/OFI Selected provider is tcp, fabric is 10.0.0.0/16 (found 1 nics)"] for host in ("nodea", "nodeb")}
+    assert one(findings(tmp_path, healthy(extra)), "SOCKET_FALLBACK").title.endswith("libfabric found no provider but tcp.")
+
+
+def test_an_excerpt_without_hosts_is_a_log(tmp_path: Path) -> None:
+    lines = ["<...>:1:2 [0] NCCL INFO Using network Socket", ":10:20 [0] NCCL INFO NET/IB : No device found."]
+    _, parsed = read_log(tmp_path, lines)
+    assert (parsed.reader, parsed.rows) == ("nccl_log", 2)

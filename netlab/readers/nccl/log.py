@@ -25,6 +25,8 @@ _OTHER_SIGNS = re.compile(
 )
 
 
+#: Excerpts hide the host: ``<...>:1:2 [0] NCCL INFO``.
+_ANONYMOUS = re.compile(rb"<[^<>]{0,64}>:\d+:\d+ ")
 #: The head of a log (versions, first records) is read line by line; pieces from this size on pay for compiled code.
 _HEAD_BYTES = 65_536
 _LARGE_BYTES = 2 << 20
@@ -58,6 +60,8 @@ class LogReader:
     def sniff(self, head: bytes, path: Path) -> bool:
         """A NCCL header, a version line or a watchdog line in the first kilobytes; not JSON, a table of nccl-tests or a RAS status."""
         start = head.lstrip()[:2]
+        if _ANONYMOUS.match(head.lstrip()):
+            start = b""
         if (start[:1] in (b"{", b"<") and not head.startswith(b'{"log":')) or start in (b"[{", b"[\n", b'["', b"[]") or head[:1] == b"\x80":
             return False
         if b"NCCL" not in head and b"RCCL" not in head:
