@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import tempfile
@@ -14,17 +13,15 @@ import msgspec
 import polars as pl
 
 from netlab.config import Config
+from netlab.disk import write_parquet
 from netlab.errors import ConfigError, RunError
 from netlab.schema import SCHEMA_VERSION, TABLES
+from netlab.shelf import FileFrame, TallFrame
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ExcludedStep", "Manifest", "Run", "RunFacts", "check_target", "write_parquet"]
-
-
-#: Less free space than this, and a failed write is put down to a full disk.
-_FULL_BYTES = 1_000_000
+__all__ = ["ExcludedStep", "Manifest", "Run", "RunFacts", "check_target"]
 
 
 class ExcludedStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,10 +73,11 @@ class Run:
     0
     """
 
-    def __init__(self, manifest: Manifest, *, folder: Path | None = None, frames: Mapping[str, pl.DataFrame] | None = None) -> None:
+    def __init__(self, manifest: Manifest, *, folder: Path | None = None, frames: Mapping[str, TallFrame] | None = None) -> None:
         self.manifest = manifest
         self.folder = folder
-        self._frames = dict(frames or {})
+        self._files = {name: frame for name, frame in (frames or {}).items() if isinstance(frame, FileFrame)}
+        self._frames = {name: frame for name, frame in (frames or {}).items() if isinstance(frame, pl.DataFrame)}
 
     @property
     def facts(self) -> RunFacts:
@@ -97,11 +95,11 @@ class Run:
         return sorted(name for name, rows in self.manifest.tables.items() if rows)
 
     @classmethod
-    def from_frames(cls, frames: Mapping[str, pl.DataFrame], facts: RunFacts, config: Config | None = None) -> Run:
-        """A run in memory. Every frame must be exactly its declared table."""
+    def from_frames(cls, frames: Mapping[str, TallFrame], facts: RunFacts, config: Config | None = None) -> Run:
+        """A run in memory, large tables in files. Every frame must be exactly its declared table; those in files were checked before."""
         from netlab import __version__
 
-        checked = {name: TABLES[name].validate(frame) for name, frame in frames.items()}
+        checked = {name: TABLES[name].validate(frame) if isinstance(frame, pl.DataFrame) else frame for name, frame in frames.items()}
         counts = {name: frame.height for name, frame in checked.items()}
         manifest = Manifest(facts=facts, netlab_version=__version__, tables=counts, config=config or Config())
         return cls(manifest, frames=checked)
@@ -141,7 +139,10 @@ class Run:
         draft.chmod(0o755)  # mkdtemp makes it private; a store is for all
         try:
             for name in self.manifest.tables:
-                write_parquet(self.frame(name), draft / f"{name}.parquet")
+                if name in self._files:
+                    shutil.copyfile(self._files[name].path, draft / f"{name}.parquet")
+                else:
+                    write_parquet(self.frame(name), draft / f"{name}.parquet")
             (draft / "manifest.json").write_bytes(msgspec.json.format(msgspec.json.encode(self.manifest), indent=1))
             _replace_folder(draft, folder)
         finally:
@@ -165,6 +166,9 @@ class Run:
             raise RunError(f"There is no table {name!r}; tables are {', '.join(TABLES)}.")
         if name in self._frames:
             return self._frames[name]
+        if name in self._files:
+            self._frames[name] = self._files[name].lazy().collect()
+            return self._frames[name]
         if self.folder is not None and (self.folder / f"{name}.parquet").is_file():
             self._frames[name] = pl.read_parquet(self.folder / f"{name}.parquet")
             return self._frames[name]
@@ -172,6 +176,8 @@ class Run:
 
     def lazy(self, name: str) -> pl.LazyFrame:
         """A table as a lazy scan: columns and rows that are not asked for are not read."""
+        if name not in self._frames and name in self._files:
+            return self._files[name].lazy()
         if name not in self._frames and self.folder is not None and (self.folder / f"{name}.parquet").is_file():
             return pl.scan_parquet(self.folder / f"{name}.parquet")
         return self.frame(name).lazy()
@@ -189,22 +195,6 @@ class Run:
 
         rows = "".join(f"<tr><td>{name}</td><td style='text-align:right'>{self.manifest.tables[name]:,}</td></tr>" for name in self.tables)
         return f"<b>{escape(repr(self))}</b><table><tr><th>table</th><th>rows</th></tr>{rows}</table>"
-
-
-def write_parquet(frame: pl.DataFrame, path: Path) -> None:
-    """Write a table.
-
-    Raises
-    ------
-    OSError
-        If that fails. polars tells a full disk in words of its own, now and then in none.
-    """
-    try:
-        frame.write_parquet(path, compression="zstd", compression_level=1)
-    except pl.exceptions.ComputeError as error:
-        full = "No space left" in str(error) or shutil.disk_usage(path.parent).free < _FULL_BYTES
-        number = errno.ENOSPC if full else errno.EIO
-        raise OSError(number, os.strerror(number), str(path)) from error
 
 
 def check_target(folder: Path) -> None:

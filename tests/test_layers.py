@@ -8,8 +8,8 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[1] / "netlab"
 
 LEVELS: dict[str, int] = {
-    "errors": 0, "units": 0, "machine_code": 0,
-    "intervals": 1, "schema": 1, "issues": 1, "findings": 1, "selection": 1, "config": 1, "chance": 1, "ownership": 1,
+    "errors": 0, "disk": 0, "units": 0, "machine_code": 0,
+    "intervals": 1, "schema": 1, "issues": 1, "findings": 1, "selection": 1, "config": 1, "chance": 1, "ownership": 1, "shelf": 1,
     "run": 2, "topology": 2,
     "readers": 3, "align": 3, "attribute": 3, "diagnose": 3,
     "verdict": 4,
@@ -21,7 +21,14 @@ LEVELS: dict[str, int] = {
 }  # fmt: skip
 
 #: Imports inside one level that are part of the design: (importer, imported).
-WITHIN = {("units", "errors"), ("issues", "schema"), ("findings", "schema"), ("intervals", "schema"), ("cli", "recording")}
+WITHIN = {
+    ("units", "errors"),
+    ("issues", "schema"),
+    ("findings", "schema"),
+    ("intervals", "schema"),
+    ("shelf", "schema"),
+    ("cli", "recording"),
+}
 
 
 def _rooms() -> dict[str, list[Path]]:

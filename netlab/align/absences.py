@@ -15,7 +15,7 @@ _LANE = ["gid", "group_name", "window"]
 
 def tell_absent_members(
     split: pl.DataFrame,
-    events: pl.DataFrame,
+    extents: pl.DataFrame,
     members_of: Mapping[int, tuple[tuple[int, ...], int]],
     ranks: Sequence[int],
     issues: list[Issue],
@@ -29,8 +29,8 @@ def tell_absent_members(
     ----------
     split
         Result of :func:`netlab.align.split.split_instances`.
-    events
-        All activities on the corrected clock: rank, window, start_ns, end_ns.
+    extents
+        First start and last end of each rank's activities on the corrected clock: rank, window, start_ns, end_ns.
     members_of, ranks
         Members and size by gid; ranks that have a trace.
     """
@@ -50,7 +50,7 @@ def tell_absent_members(
     instances = short.group_by("instance").agg(pl.col(*_LANE, "seq", "arrival_ns").first())
     absent = instances.join(present, on="gid").join(numbered.select("instance", "rank"), on=["instance", "rank"], how="anti")
     own = numbered.group_by(*_LANE, "rank").agg(first_seq=pl.col("seq").min(), last_seq=pl.col("seq").max())
-    recording = events.group_by("rank", "window").agg(opened_ns=pl.col("start_ns").min(), closed_ns=pl.col("end_ns").max())
+    recording = extents.rename({"start_ns": "opened_ns", "end_ns": "closed_ns"})
     absent = absent.join(own, on=[*_LANE, "rank"], how="left", nulls_equal=True).join(recording, on=["rank", "window"])
     outside = pl.col("first_seq").is_null() | ~pl.col("seq").is_between("first_seq", "last_seq")
     absent = absent.filter(outside & (pl.col("arrival_ns") > pl.col("opened_ns")) & (pl.col("arrival_ns") < pl.col("closed_ns")))

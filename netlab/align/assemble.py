@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -11,20 +11,21 @@ from netlab.align.absences import tell_absent_members
 from netlab.align.clocks import Clocks, correct, measure_clocks
 from netlab.align.completeness import judge_steps, pooled_steps
 from netlab.align.doubts import tell_doubts
-from netlab.align.events import METADATA, communication_events, device_activities, in_order, names_as_text, with_metadata
+from netlab.align.events import EVENT_METADATA, METADATA, communication_events, device_activities, names_as_text, with_metadata
 from netlab.align.groups import group_table, parallelism, resolve_groups
 from netlab.align.host_work import host_activities, is_gloo_run
-from netlab.align.matching import match_collectives
+from netlab.align.matching import MATCHED_BY, match_collectives
 from netlab.align.metadata import batched_messages, describe_communication, fill_from_calls
 from netlab.align.options import AlignOptions
 from netlab.align.ranks import Assembly, assemble_ranks
 from netlab.align.split import message_rows, number_in_time, split_instances
-from netlab.align.steps import clip_marks, launch_steps, span_of, step_borders, step_marks
+from netlab.align.steps import clip_marks, launch_spans, span_of, step_borders, step_marks
 from netlab.errors import ConfigError, RunError
 from netlab.issues import Issue
 from netlab.run import RunFacts
 from netlab.schema.timeline import ACTIVITIES, CLOCKS, COLLECTIVES, GROUPS, P2P, RANKS, STEPS
-from netlab.schema.traces import RAW_TABLES, TRACE_FILES
+from netlab.schema.traces import COMM_CALLS, DEVICE_EVENTS, LAUNCHES, RAW_TABLES, TRACE_FILES
+from netlab.shelf import Shelf, TallFrame
 from netlab.units import format_numbers
 
 __all__ = ["Aligned", "align"]
@@ -36,32 +37,37 @@ _SCAFFOLD = ("file", "event", "category", "external_id", "launch_external_id", "
 #: What an instance's members take over from their activities.
 _MEMBER = ("rank", "window", "step", "start_ns", "end_ns")
 _SPAN = ("rank", "window", "step", pl.col("start_ns").alias("opens_ns"), pl.col("end_ns").alias("closes_ns"))
+_TRANSFER_INSTANTS = ("transfer_start_ns", "transfer_start_low_ns", "transfer_start_high_ns")
 
 
 @dataclass(frozen=True)
 class Aligned:
     """All timeline tables, ``trace_files`` with settled ranks, the facts of the run, and what was doubtful."""
 
+    #: All but the tall ones, which may be too large for memory.
     frames: dict[str, pl.DataFrame]
+    activities: TallFrame
+    launches: TallFrame
     facts: RunFacts
     issues: list[Issue]
 
 
-def align(raw: Mapping[str, pl.DataFrame], options: AlignOptions | None = None) -> Aligned:
+def align(raw: Mapping[str, pl.DataFrame], tall: dict[str, Shelf], options: AlignOptions | None = None) -> Aligned:
     """Put the traces of a run on one clock and tell waiting from transfer.
 
     Parameters
     ----------
     raw
-        Raw trace tables by name (``netlab.schema.traces``), with their ``file`` column; absent tables count as empty. Of device events
-        only the columns `netlab.align.events.KEPT` and ``collective`` need to be there where ``event_metadata`` holds the rest
-        (`netlab.align.events.with_metadata`).
+        Raw trace tables by name (``netlab.schema.traces``), with their ``file`` column; absent tables count as empty.
+    tall
+        Those that may be too large for memory: ``device_events`` (used up; only the columns `netlab.align.events.KEPT` and ``collective``
+        need to be there), ``event_metadata`` (`netlab.align.events.with_metadata`), ``launches`` and ``comm_calls``, sorted by their keys.
     options
         What the user declares; by default only the content speaks.
 
     Returns
     -------
-    Every table of ``netlab.schema.timeline``, the run's facts, and issues.
+    Every table of ``netlab.schema.timeline``, ``launches``, the run's facts, and issues.
 
     Raises
     ------
@@ -72,66 +78,79 @@ def align(raw: Mapping[str, pl.DataFrame], options: AlignOptions | None = None) 
 
     Examples
     --------
-    >>> align({})
+    >>> align({}, {})
     Traceback (most recent call last):
     ...
     netlab.errors.RunError: No trace file could be read; give profiler traces of at least one rank.
     """
     options = options or AlignOptions()
-    given = raw.get("event_metadata")
     raw = {table.name: raw.get(table.name, table.empty()) for table in RAW_TABLES}
-    raw["event_metadata"] = with_metadata(raw["device_events"]) if given is None else given
+    tall = {table.name: tall.get(table.name) or Shelf.of([raw[table.name]]) for table in (DEVICE_EVENTS, LAUNCHES, COMM_CALLS)} | tall
+    if EVENT_METADATA not in tall:
+        tall[EVENT_METADATA] = Shelf.of([with_metadata(raw[DEVICE_EVENTS.name])])
     if raw["trace_files"].is_empty():
         raise RunError("No trace file could be read; give profiler traces of at least one rank.")
-    assembly = assemble_ranks(raw, options)
+    assembly = assemble_ranks(raw, tall, options)
     if options.ranks is not None and not options.ranks & set(assembly.ranks):
         raise ConfigError(f"--ranks is {format_numbers(options.ranks)}, but the traces are of ranks {format_numbers(assembly.ranks)}.")
     issues = list(assembly.issues)
-    raw["annotations"] = clip_marks(raw, assembly.files, issues)
-    gloo = is_gloo_run(raw)
-    events = host_activities(raw, assembly.files) if gloo else device_activities(raw, assembly.files, options, issues)
-    metadata = events if gloo else raw["event_metadata"]
-    # The bulk goes as soon as nobody needs it.
-    raw["device_events"] = raw["device_events"].clear()
-    events = events.drop(METADATA, strict=False)
+    raw["annotations"] = clip_marks(raw, tall, assembly.files, issues)
+    events, launches = tall[DEVICE_EVENTS.name], tall[LAUNCHES.name]
+    gloo = is_gloo_run(events, raw["annotations"])
+    if gloo:
+        events = Shelf.of([host_activities(raw, assembly.files)])
+        tall[EVENT_METADATA] = Shelf.of([events.frame("file", "event", *METADATA)])
+    else:
+        device_activities(events, launches, raw["annotations"], assembly.files, options, issues)
+    events.drop(*METADATA)
     marks = step_marks(raw["annotations"], assembly.files)
+    spans = launch_spans(marks)
+    events.extend(("rank", "window", "launch_start_ns"), lambda part: part.select(launch_step=span_of(part, spans, "launch_start_ns")))
     # Within a rank a clock's correction keeps this order, so that a row's number stays the activity's.
-    events = in_order(launch_steps(events, marks), ["rank", "start_ns", "end_ns", "stream", "file", "event"]).with_row_index("row")
+    events.sort(["rank", "start_ns", "end_ns", "stream", "file", "event"])
+    events.put(pl.int_range(events.height, dtype=pl.UInt32, eager=True).alias("row"))
     if options.steps is not None and marks.height and not marks["step"].is_between(options.steps.start, options.steps.stop - 1).any():
         raise ConfigError(f"--steps holds none of the steps {format_numbers(marks['step'].unique().to_list())} of the traces.")
-    steps = judge_steps(step_borders(marks, events), events, raw["launches"], assembly.files, options, issues)
-    tell_doubts(events, raw, assembly.files, steps, issues, gloo=gloo)
-    communication = communication_events(events, metadata, options)
-    communication = describe_communication(fill_from_calls(communication, raw["comm_calls"]))
-    parts = batched_messages(communication, raw["comm_calls"])
+    steps = judge_steps(step_borders(marks, events), events, launches, assembly.files, options, issues)
+    tell_doubts(events, assembly.files, steps, issues, gloo=gloo)
+    communication = communication_events(events, tall[EVENT_METADATA].frame(), options)
+    calls = tall[COMM_CALLS.name].frame()
+    communication = describe_communication(fill_from_calls(communication, calls))
+    parts = batched_messages(communication, calls)
+    del calls
     communication, members_of = resolve_groups(communication, raw["process_groups"], assembly.world_size, assembly.ranks, issues)
+    said = communication.select("row", "group_name", "group_description", "seq", "dtype", message_bytes="bytes")
+    communication = communication.select(MATCHED_BY)
     matched = match_collectives(communication, parts, members_of, assembly.world_size, issues)
-    ends = pl.concat([matched, events.select("rank", "end_ns", "clipped")[matched["row"]]], how="horizontal").filter(~pl.col("clipped"))
+    del communication
+    ends = pl.concat([matched, events.rows(matched["row"], "rank", "end_ns", "clipped")], how="horizontal").filter(~pl.col("clipped"))
     clocks = measure_clocks(ends, assembly.ranks, assembly.hosts, issues)
+    del ends
     steps = correct(steps, clocks, _STEP_INSTANTS)
-    events = correct(events, clocks, _ACTIVITY_INSTANTS)
-    events = events.with_columns(
-        span_of(events, steps.filter(pl.col("end_ns") > pl.col("start_ns")).select(_SPAN), "start_ns", "opens_ns", "closes_ns")
-    )
-    split = _split(matched, events, communication, clocks, group_table(members_of, assembly.hosts), options)
-    tell_absent_members(split, events, members_of, assembly.ranks, issues)
+    events.extend(("rank", *_ACTIVITY_INSTANTS), lambda part: correct(part, clocks, _ACTIVITY_INSTANTS).drop("rank"))
+    whole = steps.filter(pl.col("end_ns") > pl.col("start_ns")).select(_SPAN)
+    events.extend(("rank", "window", "start_ns"), lambda part: part.select(step=span_of(part, whole, "start_ns")))
+    split = _split(matched, events, said, clocks, group_table(members_of, assembly.hosts), options)
+    del matched
+    tell_absent_members(split, _extents(events), members_of, assembly.ranks, issues)
     pooled, excluded = pooled_steps(steps, assembly.ranks, issues)
-    events = events.drop(_SCAFFOLD, strict=False)
     frames = {
         "ranks": _ranks_table(events, raw["trace_files"], assembly),
         "groups": _groups_table(split, members_of, assembly.world_size),
         "clocks": CLOCKS.conform(clocks.table),
         "steps": STEPS.conform(steps),
-        "activities": _activities_table(events, communication, split),
         "collectives": COLLECTIVES.conform(split.with_columns(members="size")),
         "p2p": P2P.conform(message_rows(split)),
     }
-    tables = {table.name: table for table in (RANKS, GROUPS, CLOCKS, STEPS, ACTIVITIES, COLLECTIVES, P2P)}
+    tables = {table.name: table for table in (RANKS, GROUPS, CLOCKS, STEPS, COLLECTIVES, P2P)}
     frames = {name: tables[name].validate(frame) for name, frame in frames.items()}
-    if steps.is_empty() and options.ranks is not None:
-        # Without steps there is nothing to mark as not selected: the other ranks' timelines are left out.
-        frames["activities"] = frames["activities"].filter(pl.col("rank").is_in(sorted(options.ranks)))
     frames["trace_files"] = _settled_files(raw["trace_files"], assembly)
+    known = _known(said, split)
+    del said, split
+    # Without steps there is nothing to mark as not selected: the other ranks' timelines are left out.
+    left_out = steps.is_empty() and options.ranks is not None
+    events.drop(*_SCAFFOLD)
+    activities = _activities_table(events, known, sorted(options.ranks or ()) if left_out else None)
     facts = RunFacts(
         name=options.run_name,
         world_size=assembly.world_size,
@@ -145,49 +164,65 @@ def align(raw: Mapping[str, pl.DataFrame], options: AlignOptions | None = None) 
         clock_aligned=clocks.aligned,
         sync_recorded=raw["sync_events"]["wait_on_record_correlation"].drop_nulls().len() > 0,
     )
-    return Aligned(frames, facts, sorted(set(issues)))
+    return Aligned(frames, activities, launches.table(LAUNCHES), facts, sorted(set(issues)))
+
+
+def _extents(events: Shelf) -> pl.DataFrame:
+    """First start and last end of each rank and window."""
+    lane = ("rank", "window")
+    ends = (pl.col("start_ns").min(), pl.col("end_ns").max())
+    return pl.concat([part.group_by(*lane).agg(ends) for part in events.stretches(*lane, "start_ns", "end_ns")]).group_by(*lane).agg(ends)
 
 
 def _split(
     matched: pl.DataFrame,
-    events: pl.DataFrame,
-    communication: pl.DataFrame,
+    events: Shelf,
+    said: pl.DataFrame,
     clocks: Clocks,
     groups: pl.DataFrame,
     options: AlignOptions,
 ) -> pl.DataFrame:
     matched = matched.rename({"message_bytes": "bytes"})
-    kernels = events.select(_MEMBER)[matched["row"]]
+    kernels = events.rows(matched["row"], *_MEMBER)
     places = groups.drop("gid")[matched["gid"]]
-    said = communication.select("row", "group_name", "group_description", "seq", "dtype")
     domains = clocks.table.select("rank", domain=pl.col("domain").rank("dense"), domain_error_ns="error_ns")
-    members = pl.concat([matched, kernels, places], how="horizontal").join(said, on="row", maintain_order="left")
+    members = pl.concat([matched, kernels, places], how="horizontal").join(said.drop("message_bytes"), on="row", maintain_order="left")
     members = members.join(domains, on="rank", maintain_order="left").with_columns(activity=pl.col("row").cast(pl.Int64))
     return split_instances(number_in_time(members), options)
 
 
-def _activities_table(events: pl.DataFrame, communication: pl.DataFrame, split: pl.DataFrame) -> pl.DataFrame:
-    """Activities with what is known about their communication."""
-    instants = ("transfer_start_ns", "transfer_start_low_ns", "transfer_start_high_ns")
-    columns = ("instance", "group", "layer", "split", *instants)
+def _known(said: pl.DataFrame, split: pl.DataFrame) -> pl.DataFrame:
+    """What is known of the communication of activities, by ``row``."""
+    columns = ("instance", "group", "layer", "split", *_TRANSFER_INSTANTS)
     matched = _one_row_each(split.select("activity", "op", *columns)).with_columns(row=pl.col("activity").cast(pl.UInt32))
-    said = communication.select("row", "group_name", "seq", "dtype", message_bytes="bytes")
-    known = said.join(matched, on="row", how="left")
-    # Joined beside the events and not with them: that would copy every column.
-    beside = events.select("row").join(known, on="row", how="left", maintain_order="left").drop("row")
-    joined = pl.concat([events.with_columns(names_as_text(events["name"])), beside], how="horizontal")
+    return said.drop("group_description").join(matched.drop("activity"), on="row", how="left")
+
+
+def _activities_table(events: Shelf, known: pl.DataFrame, ranks: Sequence[int] | None) -> TallFrame:
+    """Activities with what is known about their communication; of some ranks only, where given."""
     copy = pl.col("copy")
     own_bytes = pl.when((pl.col("kind") == "communication") & ~copy).then("message_bytes").otherwise("bytes")
-    joined = joined.with_columns(activity=pl.col("row"), bytes=own_bytes)
-    if events["copy"].any():
-        # A copy between two devices does not wait: all of it is transfer.
-        joined = joined.with_columns(
-            *(pl.when(copy).then("start_ns").otherwise(name).alias(name) for name in instants),
-            op=pl.when(copy).then(pl.lit("send")).otherwise("op"),
-            layer=pl.when(copy).then(pl.lit("intra_node")).otherwise("layer"),
-            split=pl.when(copy).then(pl.lit("measured")).otherwise("split"),
-        )
-    return ACTIVITIES.conform(joined)
+
+    def complete(part: pl.DataFrame) -> pl.DataFrame:
+        # Joined beside the events and not with them: that would copy every column.
+        rows = part.select("row")
+        near = known.filter(pl.col("row").is_between(pl.lit(rows["row"].min()), pl.lit(rows["row"].max())))
+        beside = rows.join(near, on="row", how="left", maintain_order="left").drop("row")
+        part = pl.concat([part.with_columns(names_as_text(part["name"])), beside], how="horizontal")
+        part = part.with_columns(activity=pl.col("row"), bytes=own_bytes)
+        if part["copy"].any():
+            # A copy between two devices does not wait: all of it is transfer.
+            part = part.with_columns(
+                *(pl.when(copy).then("start_ns").otherwise(name).alias(name) for name in _TRANSFER_INSTANTS),
+                op=pl.when(copy).then(pl.lit("send")).otherwise("op"),
+                layer=pl.when(copy).then(pl.lit("intra_node")).otherwise("layer"),
+                split=pl.when(copy).then(pl.lit("measured")).otherwise("split"),
+            )
+        return part if ranks is None else part.filter(pl.col("rank").is_in(ranks))
+
+    # The correction of drifting clocks may put two instants of a rank on one.
+    events.sort(["rank", "start_ns", "end_ns", "stream", "row"])
+    return events.table(ACTIVITIES, complete)
 
 
 def _one_row_each(matched: pl.DataFrame) -> pl.DataFrame:
@@ -213,13 +248,9 @@ def _one_row_each(matched: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _ranks_table(events: pl.DataFrame, trace_files: pl.DataFrame, assembly: Assembly) -> pl.DataFrame:
-    devices = (
-        events.filter(pl.col("device").is_not_null())
-        .group_by("rank", "device")
-        .len()
-        .sort("rank", "len", "device", descending=[False, True, False])
-    )
+def _ranks_table(events: Shelf, trace_files: pl.DataFrame, assembly: Assembly) -> pl.DataFrame:
+    counts = pl.concat([part.drop_nulls("device").group_by("rank", "device").len() for part in events.stretches("rank", "device")])
+    devices = counts.group_by("rank", "device").agg(pl.col("len").sum()).sort("rank", "len", "device", descending=[False, True, False])
     device = devices.unique("rank", keep="first", maintain_order=True).select("rank", "device")
     names = (
         trace_files.join(assembly.files.select("file", of_rank="rank"), on="file")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from netlab.align.options import AlignOptions
-from netlab.align.steps import launch_steps
+from netlab.align.steps import launch_spans, span_of
 from netlab.issues import Issue
 from netlab.run import ExcludedStep
+from netlab.shelf import Shelf
 from netlab.units import format_numbers
 
 __all__ = ["judge_steps", "pooled_steps"]
@@ -17,11 +20,12 @@ __all__ = ["judge_steps", "pooled_steps"]
 #: A step whose share of launches with a device event is below this fraction of the best step's has lost its device events.
 _LEAST_KEPT = 0.5
 
-_KEY = ["rank", "window", "step"]
+_LANE = ["rank", "window"]
+_KEY = [*_LANE, "step"]
 
 
 def judge_steps(
-    steps: pl.DataFrame, events: pl.DataFrame, launches: pl.DataFrame, files: pl.DataFrame, options: AlignOptions, issues: list[Issue]
+    steps: pl.DataFrame, events: Shelf, launches: Shelf, files: pl.DataFrame, options: AlignOptions, issues: list[Issue]
 ) -> pl.DataFrame:
     """Add ``complete`` and the reason to the borders of :func:`netlab.align.steps.step_borders`.
 
@@ -66,28 +70,51 @@ def judge_steps(
     )
 
 
-def _kept_launches(steps: pl.DataFrame, events: pl.DataFrame, launches: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
+def _kept_launches(steps: pl.DataFrame, events: Shelf, launches: Shelf, files: pl.DataFrame) -> pl.DataFrame:
     """Share of each step's launches that have a device event; null where the step launches nothing."""
-    starts_work = pl.col("name").str.contains(r"(?i)launch|memcpy|memset")
-    names = launches.select("name").unique().filter(starts_work)["name"]
-    calls = launches.filter(pl.col("name").is_in(names.implode())).select("file", "start_ns", "correlation")
-    calls = calls.join(files.select("file", "rank", "window"), on="file")
-    calls = launch_steps(calls, steps, at="start_ns").filter(pl.col("launch_step").is_not_null())
-    seen = calls.join(events.select("file", "correlation"), on=["file", "correlation"], how="semi")
-    lane = ["rank", "window", "launch_step"]
-    counts = calls.group_by(lane).agg(launched=pl.len()).join(seen.group_by(lane).agg(seen=pl.len()), on=lane, how="left")
-    return counts.with_columns(kept=pl.col("seen").fill_null(0) / pl.col("launched")).rename({"launch_step": "step"}).select(*_KEY, "kept")
+    names = launches.distinct("name").to_frame().filter(pl.col("name").cast(pl.String).str.contains(r"(?i)launch|memcpy|memset"))["name"]
+    spans = launch_spans(steps)
+    known = _correlations(events)
+    nothing = np.empty(0, np.int64)
+    counts = []
+    for part in launches.stretches("file", "name", "start_ns", "correlation"):
+        calls = part.filter(pl.col("name").is_in(names.implode())).join(files.select("file", *_LANE), on="file")
+        calls = calls.with_columns(span_of(calls, spans, "start_ns").alias("step")).filter(pl.col("step").is_not_null())
+        for (file,), of_file in calls.group_by("file"):
+            seen = _is_among(of_file["correlation"].to_numpy(), known.get(file, nothing))
+            lane = of_file.select(_KEY).with_columns(seen=pl.Series(seen))
+            counts.append(lane.group_by(_KEY).agg(launched=pl.len(), seen=pl.col("seen").sum()))
+    if not counts:
+        return steps.select(*_KEY, kept=pl.lit(None, pl.Float64)).clear()
+    return pl.concat(counts).group_by(_KEY).agg(kept=pl.col("seen").sum() / pl.col("launched").sum())
 
 
-def _touched(steps: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
+def _is_among(values: NDArray[np.int64], ordered: NDArray[np.int64]) -> NDArray[np.bool_]:
+    if not len(ordered):
+        return np.zeros(len(values), bool)
+    return np.asarray(ordered[np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)] == values)
+
+
+def _correlations(events: Shelf) -> dict[object, NDArray[np.int64]]:
+    """Correlation ids of the device events of each file, sorted."""
+    found: dict[object, list[NDArray[np.int64]]] = {}
+    for part in events.stretches("file", "correlation"):
+        for (file,), of_file in part.drop_nulls().group_by("file"):
+            found.setdefault(file, []).append(of_file["correlation"].to_numpy())
+    return {file: np.sort(np.concatenate(ids)) for file, ids in found.items()}
+
+
+def _touched(steps: pl.DataFrame, events: Shelf) -> pl.DataFrame:
     """Steps in which a device activity runs for at least an instant."""
-    lane = ["rank", "window"]
-    spans = events.filter(pl.col("end_ns") > pl.col("start_ns")).select(*lane, "start_ns", "end_ns").sort("start_ns")
-    # The running maximum of ends answers "does anything that started before this step's end reach into it?".
-    reach = spans.with_columns(reach_ns=pl.col("end_ns").cum_max().over(lane)).select(*lane, "start_ns", "reach_ns")
     bounds = steps.select(*_KEY, "start_ns", before_ns=pl.col("end_ns") - 1).sort("before_ns")
-    found = bounds.join_asof(reach, left_on="before_ns", right_on="start_ns", by=lane, coalesce=False, check_sortedness=False)
-    return found.filter(pl.col("reach_ns") > pl.col("start_ns")).select(*_KEY, touched=pl.lit(value=True))
+    found = []
+    for part in events.stretches(*_LANE, "start_ns", "end_ns"):
+        spans = part.filter(pl.col("end_ns") > pl.col("start_ns")).sort("start_ns")
+        # The running maximum of ends answers "does anything that started before this step's end reach into it?".
+        reach = spans.select(*_LANE, "start_ns", reach_ns=pl.col("end_ns").cum_max().over(_LANE))
+        near = bounds.join_asof(reach, left_on="before_ns", right_on="start_ns", by=_LANE, coalesce=False, check_sortedness=False)
+        found.append(near.filter(pl.col("reach_ns") > pl.col("start_ns")).select(_KEY))
+    return pl.concat(found).unique().with_columns(touched=pl.lit(value=True))
 
 
 def _tell_lost_events(steps: pl.DataFrame, issues: list[Issue]) -> None:

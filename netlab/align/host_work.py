@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from netlab.align.events import METADATA
+from netlab.shelf import Shelf
 from netlab.units import dtype_bytes
 
 __all__ = ["GLOO_PREFIX", "host_activities", "is_gloo_run"]
@@ -17,9 +18,9 @@ __all__ = ["GLOO_PREFIX", "host_activities", "is_gloo_run"]
 GLOO_PREFIX = "gloo:"
 
 
-def is_gloo_run(raw: Mapping[str, pl.DataFrame]) -> bool:
+def is_gloo_run(device_events: Shelf, annotations: pl.DataFrame) -> bool:
     """Whether no file has device events and at least one Gloo span was recorded."""
-    return raw["device_events"].is_empty() and bool(raw["annotations"]["name"].str.starts_with(GLOO_PREFIX).any())
+    return device_events.height == 0 and bool(annotations["name"].str.starts_with(GLOO_PREFIX).any())
 
 
 def host_activities(raw: Mapping[str, pl.DataFrame], files: pl.DataFrame) -> pl.DataFrame:

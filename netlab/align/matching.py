@@ -16,7 +16,31 @@ from netlab.align.messages import match_messages
 from netlab.issues import Issue
 from netlab.units import format_numbers
 
-__all__ = ["match_collectives"]
+__all__ = ["MATCHED_BY", "match_collectives"]
+
+#: Columns of communication activities that matching reads.
+MATCHED_BY = (
+    "row",
+    "file",
+    "event",
+    "rank",
+    "window",
+    "op",
+    "kernel_op",
+    "dtype",
+    "bytes",
+    "gid",
+    "group_name",
+    "seq",
+    "comms_id",
+    "src_rank",
+    "dst_rank",
+    "collective",
+    "launch_step",
+    "launch_start_ns",
+    "start_ns",
+    "end_ns",
+)
 
 _SHOWN = 5
 _LANE = ["gid", "name_id", "window"]
@@ -46,8 +70,7 @@ def match_collectives(
     Parameters
     ----------
     events
-        Communication activities (copies left out) with row, rank, window, op, dtype, bytes, gid, group_name, seq, comms_id, src_rank,
-        dst_rank, collective, launch_step, launch_start_ns, start_ns, end_ns.
+        Communication activities (copies left out) with the columns :data:`MATCHED_BY`.
     parts
         Single messages of kernels that run several.
     members_of

@@ -58,7 +58,9 @@ def batched_messages(events: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     are left out.
     """
     ops = _mapping(calls["collective"].unique().drop_nulls().to_list(), "collective", "call_op", operation_of_name, pl.String)
-    known = calls.with_row_index("call").join(ops, on="collective", maintain_order="left").filter(pl.col("call_op").is_in(["send", "recv"]))
+    ops = ops.filter(pl.col("call_op").is_in(["send", "recv"]))
+    known = calls.with_row_index("call").filter(pl.col("collective").is_in(ops["collective"].implode()))
+    known = known.join(ops, on="collective", maintain_order="left")
     kernels = events.filter(pl.col("kernel_op") == SEND_RECV)
     if known.is_empty() or kernels.is_empty():
         return _message_parts(known, pl.DataFrame(schema={"file": pl.Int32, "event": pl.Int64, "call": pl.UInt32}))

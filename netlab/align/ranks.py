@@ -14,6 +14,7 @@ import polars as pl
 from netlab.align.options import AlignOptions
 from netlab.errors import RunError
 from netlab.issues import Issue
+from netlab.shelf import Shelf
 from netlab.units import format_numbers
 
 __all__ = ["Assembly", "assemble_ranks"]
@@ -44,8 +45,8 @@ class _Extent:
         return self.start_ns <= other.end_ns and other.start_ns <= self.end_ns
 
 
-def assemble_ranks(raw: Mapping[str, pl.DataFrame], options: AlignOptions) -> Assembly:
-    """Give every trace file its rank and window.
+def assemble_ranks(raw: Mapping[str, pl.DataFrame], tall: Mapping[str, Shelf], options: AlignOptions) -> Assembly:
+    """Give every trace file its rank and window. Raw tables are those of :func:`netlab.align.align`.
 
     The rank is the user's override, else what the content says, else the number in the file name, else the next free one; the last two are
     an issue. Files of one rank that do not overlap in time and agree on world and groups are windows of one run.
@@ -58,8 +59,8 @@ def assemble_ranks(raw: Mapping[str, pl.DataFrame], options: AlignOptions) -> As
     rows = raw["trace_files"].sort("file").to_dicts()
     issues: list[Issue] = []
     rank_of = _ranks(rows, options, issues)
-    world_size = _world_size(rows, rank_of, raw, options)
-    extents = _extents(raw)
+    world_size = _world_size(rows, rank_of, tall, options)
+    extents = _extents(raw, tall)
     files_of: dict[int, list[dict[str, object]]] = defaultdict(list)
     for row in rows:
         files_of[rank_of[_int(row["file"])]].append(row)
@@ -124,7 +125,7 @@ def _ranks(rows: Sequence[Mapping[str, object]], options: AlignOptions, issues: 
 
 
 def _world_size(
-    rows: Sequence[Mapping[str, object]], rank_of: Mapping[int, int], raw: Mapping[str, pl.DataFrame], options: AlignOptions
+    rows: Sequence[Mapping[str, object]], rank_of: Mapping[int, int], tall: Mapping[str, Shelf], options: AlignOptions
 ) -> int | None:
     """The declared world, else what the files state, else the size of the default process group in the collectives' metadata."""
     if options.world_size is not None:
@@ -138,17 +139,23 @@ def _world_size(
     if stated:
         return stated[0][0]
     default = pl.col("group_description") == "default_pg"
-    sizes = [raw[table].filter(default)["group_size"].drop_nulls() for table in ("event_metadata", "comm_calls")]
-    found = pl.concat(sizes).max()
+    parts = (part for name in ("event_metadata", "comm_calls") for part in tall[name].stretches("group_description", "group_size"))
+    found = pl.Series([part.filter(default)["group_size"].max() for part in parts], dtype=pl.Int32).max()
     return _int(found) if found is not None else None
 
 
-def _extents(raw: Mapping[str, pl.DataFrame]) -> dict[int, _Extent]:
+def _extents(raw: Mapping[str, pl.DataFrame], tall: Mapping[str, Shelf]) -> dict[int, _Extent]:
     """First and last instant of each file. Starts only: an impossible duration must not make files overlap."""
-    parts = [raw[table].select("file", at="start_ns") for table in ("device_events", "launches", "annotations")]
     marks = raw["annotations"].filter(pl.col("name").str.starts_with("ProfilerStep#")).select("file", at="end_ns").drop_nulls()
-    spans = pl.concat([*parts, marks]).group_by("file").agg(start=pl.col("at").min(), end=pl.col("at").max())
-    return {file: _Extent(start, end) for file, start, end in spans.iter_rows()}
+    spans = [_span(marks), _span(raw["annotations"].select("file", at="start_ns"))]
+    for name in ("device_events", "launches"):
+        spans += [_span(part.select("file", at="start_ns")) for part in tall[name].stretches("file", "start_ns")]
+    whole = pl.concat(spans).group_by("file").agg(pl.col("start").min(), pl.col("end").max())
+    return {file: _Extent(start, end) for file, start, end in whole.iter_rows()}
+
+
+def _span(instants: pl.DataFrame) -> pl.DataFrame:
+    return instants.group_by("file").agg(start=pl.col("at").min(), end=pl.col("at").max())
 
 
 def _refuse_duplicates(files_of: Mapping[int, list[dict[str, object]]], extents: Mapping[int, _Extent], groups: pl.DataFrame) -> None:

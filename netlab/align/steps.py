@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from netlab.issues import Issue
+from netlab.shelf import Shelf
 from netlab.units import NS_PER_MS, NS_PER_S
 
-__all__ = ["clip_marks", "launch_steps", "span_of", "step_borders", "step_marks"]
+__all__ = ["clip_marks", "launch_spans", "span_of", "step_borders", "step_marks"]
 
 #: A first kernel that starts this long after its launch returned was queued behind work from before the capture.
 _QUEUED_NS = NS_PER_MS
@@ -22,14 +23,15 @@ _IMPOSSIBLE_TAIL_NS = 3600 * NS_PER_S
 _LANE = ["rank", "window"]
 
 
-def clip_marks(raw: Mapping[str, pl.DataFrame], files: pl.DataFrame, issues: list[Issue]) -> pl.DataFrame:
+def clip_marks(raw: Mapping[str, pl.DataFrame], tall: Mapping[str, Shelf], files: pl.DataFrame, issues: list[Issue]) -> pl.DataFrame:
     """The annotations; a step mark that outlasts its file by hours ends with the next mark, or where the last event begins."""
     annotations = raw["annotations"].with_row_index("row")
     marks = annotations.filter(pl.col("name").str.starts_with("ProfilerStep#") & pl.col("file").is_in(files["file"].implode()))
     if not (marks["end_ns"] - marks["start_ns"] >= _IMPOSSIBLE_TAIL_NS).any():
         return raw["annotations"]
-    begun = [raw[name].select("file", last_ns="start_ns") for name in ("device_events", "launches", "host_ops", "annotations")]
-    marks = marks.join(pl.concat(begun).group_by("file").agg(pl.col("last_ns").max()), on="file")
+    begun = [raw[name].select("file", "start_ns") for name in ("host_ops", "annotations")]
+    begun += [part for name in ("device_events", "launches") for part in tall[name].stretches("file", "start_ns")]
+    marks = marks.join(pl.concat(begun).group_by("file").agg(last_ns=pl.col("start_ns").max()), on="file")
     marks = marks.sort("file", "start_ns", "row").with_columns(next_ns=pl.col("start_ns").shift(-1).over("file"))
     clipped = marks.filter(pl.col("end_ns") > pl.col("last_ns") + _IMPOSSIBLE_TAIL_NS)
     for path, name, length in clipped.join(files, on="file").select("path", "name", pl.col("end_ns") - pl.col("start_ns")).rows():
@@ -68,29 +70,30 @@ def step_marks(annotations: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def launch_steps(events: pl.DataFrame, marks: pl.DataFrame, at: str = "launch_start_ns") -> pl.DataFrame:
-    """Add ``launch_step``: the step inside whose mark the launch of each event started; null outside every mark."""
-    spans = marks.select(*_LANE, "mark_start_ns", step="step", closes_ns=pl.coalesce("mark_end_ns", "next_ns"))
-    return events.with_columns(span_of(events, spans, at, "mark_start_ns", "closes_ns").alias("launch_step"))
+def launch_spans(marks: pl.DataFrame) -> pl.DataFrame:
+    """The marks as spans for :func:`span_of`: a launch inside a mark belongs to its step."""
+    return marks.select(*_LANE, "step", opens_ns="mark_start_ns", closes_ns=pl.coalesce("mark_end_ns", "next_ns"))
 
 
-def span_of(events: pl.DataFrame, spans: pl.DataFrame, at: str, opens: str, closes: str) -> pl.Series:
+def span_of(events: pl.DataFrame, spans: pl.DataFrame, at: str) -> pl.Series:
     """The ``step`` of the span of the same rank and window that holds an instant; a span without an end holds all that follows.
+
+    Spans are rows of rank, window, step, opens_ns and closes_ns; events of rank, window and the instant.
 
     Looks instants up in arrays: a join would sort and copy the events.
     """
     steps = np.full(events.height, -1, np.int64)
     if spans.height and events.height:
-        spans = spans.sort(*_LANE, opens)
+        spans = spans.sort(*_LANE, "opens_ns")
         lane_of_span, lane = _lanes(spans, events)
         instants = events[at].fill_null(0).to_numpy()
         # Places among all openings stand for instants, so that lane and instant fit into one number whatever a damaged file says.
-        openings = np.unique(spans[opens].to_numpy())
+        openings = np.unique(spans["opens_ns"].to_numpy())
         width = len(openings) + 1
         place = np.searchsorted(openings, instants, side="right")
-        span_keys = lane_of_span * width + np.searchsorted(openings, spans[opens].to_numpy()) + 1
+        span_keys = lane_of_span * width + np.searchsorted(openings, spans["opens_ns"].to_numpy()) + 1
         found = np.searchsorted(span_keys, lane * width + place, side="right") - 1
-        end = spans[closes].fill_null(np.iinfo(np.int64).max).to_numpy()
+        end = spans["closes_ns"].fill_null(np.iinfo(np.int64).max).to_numpy()
         inside = (found >= 0) & (lane >= 0) & (lane_of_span[found] == lane) & (instants < end[found])
         inside &= events[at].is_not_null().to_numpy()
         steps[inside] = spans["step"].fill_null(-1).to_numpy()[found[inside]]
@@ -106,7 +109,7 @@ def _lanes(spans: pl.DataFrame, events: pl.DataFrame) -> tuple[NDArray[np.int64]
     return number, np.where(known[place] == of_event, place, -1)
 
 
-def step_borders(marks: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
+def step_borders(marks: pl.DataFrame, events: Shelf) -> pl.DataFrame:
     """Borders by the rule of docs/methods.md.
 
     The border between step n and n+1 is the later of (a) the start of the mark of n+1 and (b) the earlier of {end of the last
@@ -117,29 +120,20 @@ def step_borders(marks: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
     marks
         As :func:`step_marks` gives them.
     events
-        Device activities with ``launch_step``; reads rank, window, category, kind, copy, start_ns, end_ns, launch_start_ns, launch_end_ns.
+        Device activities with ``launch_step``; reads rank, window, kind, copy, start_ns, end_ns, launch_start_ns, launch_end_ns.
 
     Returns
     -------
     ``marks`` with start_ns, end_ns and reason (``start_from_device``, ``absorbed`` or null).
     """
-    instants = ("start_ns", "end_ns", "launch_start_ns", "launch_end_ns")
-    kernels = (
-        events.lazy()
-        .filter((pl.col("kind") != "memory") & ~pl.col("copy"))
-        .select(*_LANE, "launch_step", *instants, computes=pl.col("kind") == "compute")
-        .collect()
+    work = pl.concat([_work_of(kernels) for kernels in _kernels(events)])
+    work = work.group_by(*_LANE, "step").agg(
+        pl.col("last_end_ns").max(),
+        pl.col("queued_ns").sort_by("first_compute_ns", nulls_last=True, maintain_order=True).first(),
+        pl.col("first_kernel_ns", "first_compute_ns").min(),
     )
-    computes = pl.col("computes")
-    inside = kernels.filter(pl.col("launch_step").is_not_null()).group_by(*_LANE, "launch_step")
-    work = inside.agg(
-        last_end_ns=pl.col("end_ns").max(),
-        first_kernel_ns=pl.col("start_ns").min(),
-        first_compute_ns=pl.col("start_ns").filter(computes).min(),
-        queued_ns=(pl.col("start_ns") - pl.col("launch_end_ns")).filter(computes).sort_by(pl.col("start_ns").filter(computes)).first(),
-    ).rename({"launch_step": "step"})
     steps = marks.join(work, on=[*_LANE, "step"], how="left", maintain_order="left")
-    steps = steps.join(_work_before(steps, kernels), on=[*_LANE, "step"], how="left", maintain_order="left")
+    steps = steps.join(_work_before(steps, events), on=[*_LANE, "step"], how="left", maintain_order="left")
     before = pl.when("follows").then(pl.col("last_end_ns").shift(1).over(_LANE)).otherwise("before_end_ns")
     queued = ~pl.col("follows") & pl.col("before_end_ns").is_null() & (pl.col("queued_ns") > _QUEUED_NS)
     by_device = pl.min_horizontal(before, "first_compute_ns")
@@ -163,10 +157,34 @@ def step_borders(marks: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
     ).drop("from_device", "first_kernel_ns", "first_compute_ns", "queued_ns", "before_end_ns")
 
 
-def _work_before(steps: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
+def _kernels(events: Shelf) -> Iterator[pl.DataFrame]:
+    """What borders are made of: kernels without copies and fills."""
+    instants = ("start_ns", "end_ns", "launch_start_ns", "launch_end_ns")
+    used = (*_LANE, "launch_step", *instants, "kind", "copy")
+    for part in events.stretches(*used):
+        kernels = part.lazy().filter((pl.col("kind") != "memory") & ~pl.col("copy"))
+        yield kernels.select(*_LANE, "launch_step", *instants, computes=pl.col("kind") == "compute").collect()
+
+
+def _work_of(kernels: pl.DataFrame) -> pl.DataFrame:
+    """First and last work of each step, and how long its first compute kernel was queued."""
+    computes = pl.col("computes")
+    inside = kernels.filter(pl.col("launch_step").is_not_null()).group_by(*_LANE, step="launch_step")
+    return inside.agg(
+        last_end_ns=pl.col("end_ns").max(),
+        first_kernel_ns=pl.col("start_ns").min(),
+        first_compute_ns=pl.col("start_ns").filter(computes).min(),
+        queued_ns=(pl.col("start_ns") - pl.col("launch_end_ns")).filter(computes).sort_by(pl.col("start_ns").filter(computes)).first(),
+    )
+
+
+def _work_before(steps: pl.DataFrame, events: Shelf) -> pl.DataFrame:
     """End of the last kernel that belongs before each first step: launched before its mark, or started unlaunched before its kernels."""
     first = steps.filter(~pl.col("follows")).select(*_LANE, "step", "mark_start_ns", "first_kernel_ns")
-    around = kernels.join(first, on=_LANE)
     launched = pl.col("launch_start_ns") < pl.col("mark_start_ns")
     unlaunched = pl.col("launch_start_ns").is_null() & (pl.col("start_ns") < pl.col("first_kernel_ns"))
-    return around.filter(launched | unlaunched).group_by(*_LANE, "step").agg(before_end_ns=pl.col("end_ns").max())
+    found = [
+        kernels.join(first, on=_LANE).filter(launched | unlaunched).group_by(*_LANE, "step").agg(before_end_ns=pl.col("end_ns").max())
+        for kernels in _kernels(events)
+    ]
+    return pl.concat(found).group_by(*_LANE, "step").agg(pl.col("before_end_ns").max())

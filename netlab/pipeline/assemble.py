@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
 
@@ -14,9 +15,13 @@ from netlab.pipeline.inputs import InputFile
 from netlab.pipeline.store import FileStore, StoredFile
 from netlab.schema import TABLES
 from netlab.schema.inputs import SOURCES
-from netlab.schema.traces import DEVICE_EVENTS, RAW_TABLES, TRACE_FILES
+from netlab.schema.traces import COMM_CALLS, DEVICE_EVENTS, LAUNCHES, RAW_TABLES, TRACE_FILES
+from netlab.shelf import Shelf
 
 __all__ = ["RawRun", "assemble"]
+
+#: Makes an empty folder.
+Scratch = Callable[[], Path]
 
 #: Bytes on disk of the parts that are read together.
 _BATCH_BYTES = 2_000_000
@@ -26,15 +31,16 @@ _TRACE_FACTS = tuple(column.name for column in TRACE_FILES.columns if column.nam
 
 @dataclass(frozen=True)
 class RawRun:
-    """Everything the readers said. ``frames`` holds every table with rows; raw trace tables carry ``file``."""
+    """Everything the readers said. ``frames`` holds every table with rows, ``tall`` those of many; raw trace tables carry ``file``."""
 
     frames: dict[str, pl.DataFrame]
+    tall: dict[str, Shelf]
     sources: pl.DataFrame
     issues: tuple[Issue, ...]
 
 
-def assemble(files: Sequence[InputFile], accounts: Sequence[StoredFile], store: FileStore) -> RawRun:
-    """Concatenate the parts of all files in the order of their names."""
+def assemble(files: Sequence[InputFile], accounts: Sequence[StoredFile], store: FileStore, scratch: Scratch | None = None) -> RawRun:
+    """Concatenate the parts of all files in the order of their names; tall tables that are long lie in folders of ``scratch``."""
     parts: dict[str, dict[str, int]] = {}
     trace_rows: list[dict[str, object]] = []
     for file, account in sorted(zip(files, accounts, strict=True), key=lambda pair: pair[0].source):
@@ -47,30 +53,41 @@ def assemble(files: Sequence[InputFile], accounts: Sequence[StoredFile], store: 
         for name, paths in store.frames(account.sha256, file.source).items():
             parts.setdefault(name, {}).update((str(path), number) for path in paths)
     frames: dict[str, pl.DataFrame] = {}
+    tall: dict[str, Shelf] = {}
     for name in sorted(parts):
-        frames |= _read(name, parts[name])
+        if name == DEVICE_EVENTS.name:
+            tall[name], tall[EVENT_METADATA] = _device_events(parts[name], scratch)
+        elif name in (LAUNCHES.name, COMM_CALLS.name):
+            tall[name] = _calls(name, parts[name], scratch)
+        else:
+            batches = [_numbered(name, batch).collect() for batch in _batches(parts[name])]
+            frames[name] = TABLES[name].conform(pl.concat(batches, rechunk=False))
     if trace_rows:
         frames["trace_files"] = TRACE_FILES.conform(pl.DataFrame(trace_rows, schema=dict(TRACE_FILES.schema)))
         for table in RAW_TABLES:
-            frames.setdefault(table.name, table.empty())
+            if table.name not in tall:
+                frames.setdefault(table.name, table.empty())
     issues = tuple(issue for account in accounts for issue in account.issues)
-    return RawRun(frames, _sources(files, accounts), issues)
+    return RawRun(frames, tall, _sources(files, accounts), issues)
 
 
-def _read(name: str, numbers: Mapping[str, int]) -> dict[str, pl.DataFrame]:
-    """One table of its parts, each with the number of its file.
+def _device_events(numbers: Mapping[str, int], scratch: Scratch | None) -> tuple[Shelf, Shelf]:
+    """Device events, each with the number of its file, and the collective metadata of the few that carry some.
 
-    Few device events carry metadata: it is read apart, and its columns are never held for the others. They stay in file order: alignment
-    sorts what it needs, and sorting here costs twice their size.
+    They stay in file order: alignment sorts what it needs.
     """
-    if name != DEVICE_EVENTS.name:
-        return {name: TABLES[name].conform(pl.concat([_numbered(name, batch).collect() for batch in _batches(numbers)], rechunk=False))}
-    events, metadata = [], []
-    for batch in _batches(numbers):
-        scan = _numbered(name, batch)
-        events.append(scan.select(*KEPT, "collective").with_columns(pl.col("name", "category").cast(pl.Categorical)).collect())
-        metadata.append(with_metadata(scan).collect())
-    return {name: pl.concat(events, rechunk=False), EVENT_METADATA: pl.concat(metadata, rechunk=False)}
+    names = pl.col("name", "category").cast(pl.Categorical)
+    scans = [_numbered(DEVICE_EVENTS.name, batch) for batch in _batches(numbers)]
+    events = Shelf.of((scan.select(*KEPT, "collective").with_columns(names).collect() for scan in scans), scratch)
+    return events, Shelf.of((with_metadata(scan).collect() for scan in scans), scratch)
+
+
+def _calls(name: str, numbers: Mapping[str, int], scratch: Scratch | None) -> Shelf:
+    """Calls of the host in all files, each with the number of its file, sorted by the key of their table."""
+    columns = [pl.col(column).cast(pl.Categorical) if column == "name" else pl.col(column) for column in TABLES[name].schema]
+    calls = Shelf.of((_numbered(name, batch).select(columns).collect() for batch in _batches(numbers)), scratch)
+    calls.sort(TABLES[name].key)
+    return calls
 
 
 def _numbered(name: str, numbers: Mapping[str, int]) -> pl.LazyFrame:

@@ -113,7 +113,7 @@ def facts_without_traces(frames: Mapping[str, pl.DataFrame], name: str, config: 
     return RunFacts(name=name, world_size=size, ranks=sorted(seen), hosts=hosts, window="capture", traced=False)
 
 
-def add_links(frames: Frames, config: Config) -> list[Issue]:
+def add_links(frames: Frames, config: Config, activities: pl.LazyFrame) -> list[Issue]:
     """Align counters and add ``ports``, ``link_intervals`` and ``links`` where counters or cables were read."""
     known = ("counters", "port_facts", "cables")
     if all(_table(frames, name).is_empty() for name in known):
@@ -125,8 +125,8 @@ def add_links(frames: Frames, config: Config) -> list[Issue]:
     frames["ports"], more = build_ports(frames)
     intervals, doubts = link_intervals(counters, frames["ports"])
     frames["link_intervals"] = intervals
-    window = _window(frames)
-    frames["links"] = links(intervals, frames["ports"], window, _communication(frames))
+    window = _window(frames, activities)
+    frames["links"] = links(intervals, frames["ports"], window, _communication(activities))
     frames["link_queues"] = link_queues(counters, intervals, frames["ports"], window)
     frames["link_traffic"] = link_traffic(intervals, frames["links"], _step_ns(frames))
     frames["counter_coverage"] = counter_coverage(counters, intervals, frames["ports"])
@@ -137,11 +137,11 @@ def add_links(frames: Frames, config: Config) -> list[Issue]:
     return [*joined, *issues, *more, *doubts]
 
 
-def _window(frames: Mapping[str, pl.DataFrame]) -> tuple[int, int] | None:
+def _window(frames: Mapping[str, pl.DataFrame], activities: pl.LazyFrame) -> tuple[int, int] | None:
     """First step start to last step end; without steps from the first to the last activity."""
-    steps, activities = _table(frames, "steps").filter("complete"), _table(frames, "activities")
-    known = steps if steps.height else activities
-    start, end = known["start_ns"].min(), known["end_ns"].max()
+    steps = _table(frames, "steps").filter("complete")
+    known = steps.lazy() if steps.height else activities
+    start, end = known.select(pl.col("start_ns").min(), pl.col("end_ns").max()).collect().row(0)
     return (start, end) if isinstance(start, int) and isinstance(end, int) else None
 
 
@@ -152,9 +152,9 @@ def _step_ns(frames: Mapping[str, pl.DataFrame]) -> float | None:
     return float(length) if isinstance(length, (int, float)) else None
 
 
-def _communication(frames: Mapping[str, pl.DataFrame]) -> pl.DataFrame | None:
+def _communication(activities: pl.LazyFrame) -> pl.DataFrame | None:
     """Disjoint stretches in which any rank communicated."""
-    chosen = _table(frames, "activities").filter(pl.col("kind") == "communication")
+    chosen = activities.filter(pl.col("kind") == "communication").select("start_ns", "end_ns").collect()
     if chosen.is_empty():
         return None
     start, end = union(chosen["start_ns"].to_numpy(), chosen["end_ns"].to_numpy())

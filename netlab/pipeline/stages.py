@@ -21,13 +21,15 @@ from netlab.pipeline.inputs import InputFile, find_inputs
 from netlab.pipeline.store import FileStore, default_store
 from netlab.run import Run
 from netlab.schema import TABLES
-from netlab.schema.traces import RAW_TABLES
+from netlab.schema.timeline import ACTIVITIES
+from netlab.schema.traces import LAUNCHES, RAW_TABLES
 from netlab.selection import parse_ranks, parse_steps
+from netlab.shelf import TallFrame
 
 __all__ = ["Ingested", "ingest_inputs", "open_run", "run_name", "stored_run"]
 
 #: Raw trace tables that stay in a run: what-if and host analysis read them. Device events live on as activities.
-_KEPT_RAW = frozenset({"trace_files", "process_groups", "launches", "sync_events", "annotations", "host_ops", "flows"})
+_KEPT_RAW = frozenset({"trace_files", "process_groups", "sync_events", "annotations", "host_ops", "flows"})
 #: What may be told without a trace.
 _EVIDENCE = ("flight", "communicators", "nccl_events", "counters", "link_speed_tests", "profiler_events")
 _RAW = frozenset(table.name for table in RAW_TABLES) | {EVENT_METADATA}
@@ -70,7 +72,7 @@ def ingest_inputs(
         accounts = ingest_files(files, cache.root, workers, progress)
     if store is None:
         cache.prune()
-    return Ingested(files, assemble(files, accounts, cache))
+    return Ingested(files, assemble(files, accounts, cache, cache.draft))
 
 
 def open_run(ingested: Ingested, settings: Settings, name: str) -> Run:
@@ -88,13 +90,15 @@ def open_run(ingested: Ingested, settings: Settings, name: str) -> Run:
             f"No input could be read: {'; '.join(reasons[:3])}" + (f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else "")
         )
     frames = {table: frame for table, frame in raw.frames.items() if table in _KEPT_RAW or table not in _RAW}
+    tall: dict[str, TallFrame] = {}
     issues = [*_ranks_of_dumps(frames, raw.issues, config), *_unused_file_options(config, raw)]
     if "trace_files" in raw.frames:
         paths = raw.frames["trace_files"]["path"].to_list()
         options = _align_options(config, name, hosts_of_ranks(frames), paths)
-        # Device events are the bulk: alignment gets the only reference, so that they are let go once the activities are made of them.
-        aligned = align({table: raw.frames.pop(table) for table in list(raw.frames) if table in _RAW}, options)
+        # Alignment gets the only reference to the bulk, so that it is let go as soon as nobody needs it.
+        aligned = align({table: raw.frames.pop(table) for table in list(raw.frames) if table in _RAW}, raw.tall, options)
         frames |= aligned.frames
+        tall = {"activities": aligned.activities, LAUNCHES.name: aligned.launches}
         issues += [*aligned.issues, *add_nccl(frames)]
         with_nics(frames)
         facts = aligned.facts
@@ -107,10 +111,10 @@ def open_run(ingested: Ingested, settings: Settings, name: str) -> Run:
         issues += found
         with_nics(frames)
         facts = facts_without_traces(frames, name, config)
-    issues += add_links(frames, config)
+    issues += add_links(frames, config, tall.get("activities", ACTIVITIES.empty()).lazy())
     frames["sources"] = raw.sources
     frames["issues"] = issues_frame(issues)
-    return Run.from_frames(frames, facts, config)
+    return Run.from_frames(frames | tall, facts, config)
 
 
 def _ranks_of_dumps(frames: dict[str, pl.DataFrame], issues: Sequence[Issue], config: Config) -> Sequence[Issue]:

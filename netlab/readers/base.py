@@ -9,8 +9,8 @@ from typing import Protocol
 
 import polars as pl
 
+from netlab.disk import write_parquet
 from netlab.issues import Issue
-from netlab.run import write_parquet
 from netlab.schema import TABLES
 
 __all__ = ["HEAD_BYTES", "Parsed", "Reader", "Sink"]

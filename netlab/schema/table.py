@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
 from netlab.errors import SchemaError
 
-__all__ = ["Column", "Table", "by_name"]
+__all__ = ["Column", "Table", "by_name", "in_order"]
 
 #: Types whose values are not ordered as they compare.
 _ORDER_OF_THEIR_OWN = (pl.Categorical, pl.Float64, pl.List)
@@ -81,17 +81,10 @@ class Table:
 
     def _is_sorted(self, frame: pl.DataFrame) -> bool:
         """Whether the rows are in order of the key; sorting a large table that is in order would copy all of it."""
-        if not self.key or frame.height < 2:
-            return True
         if any(self.schema[name] in _ORDER_OF_THEIR_OWN for name in self.key):
             keys = frame.select(self.key)
             return keys.equals(keys.sort(self.key, maintain_order=True))
-        falls, equal = pl.lit(value=False), pl.lit(value=True)
-        for name in self.key:
-            value, before = pl.col(name), pl.col(name).shift(1)
-            falls |= equal & ((value < before).fill_null(value=False) | (value.is_null() & before.is_not_null()))
-            equal &= value.eq_missing(before)
-        return not frame.select(falls.any()).item()
+        return in_order(frame, self.key)
 
     def validate(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the frame unchanged if it is exactly this table.
@@ -134,6 +127,22 @@ class Table:
             null = "yes" if column.nullable else ""
             lines.append(f"| `{column.name}` | {column.dtype} | {column.unit} | {null} | {column.doc}{reference} |")
         return "\n".join(lines) + "\n"
+
+
+def in_order(frame: pl.DataFrame, by: Sequence[str]) -> bool:
+    """Whether rows are sorted by some columns, nulls first.
+
+    >>> in_order(pl.DataFrame({"a": [None, 1, 1], "b": [2, 1, 0]}), ["a"]), in_order(pl.DataFrame({"a": [1, 1], "b": [1, 0]}), ["a", "b"])
+    (True, False)
+    """
+    if not by or frame.height < 2:
+        return True
+    falls, equal = pl.lit(value=False), pl.lit(value=True)
+    for name in by:
+        value, before = pl.col(name), pl.col(name).shift(1)
+        falls |= equal & ((value < before).fill_null(value=False) | (value.is_null() & before.is_not_null()))
+        equal &= value.eq_missing(before)
+    return not frame.select(falls.any()).item()
 
 
 def by_name(tables: tuple[Table, ...]) -> Mapping[str, Table]:

@@ -41,7 +41,10 @@ def raw_of(paths: Sequence[Path]) -> dict[str, pl.DataFrame]:
 
 def aligned(paths: Sequence[Path], **options: Any) -> Aligned:
     """Align some trace files."""
-    return align(raw_of(sorted(paths)), AlignOptions(**options))
+    result = align(raw_of(sorted(paths)), {}, AlignOptions(**options))
+    assert isinstance(result.activities, pl.DataFrame)
+    result.frames["activities"] = result.activities
+    return result
 
 
 def edited(source: Path, target: Path, change: Callable[[Document], None]) -> Path:

@@ -136,7 +136,7 @@ def test_no_trace_at_all_is_an_error() -> None:
     from netlab.align import align
 
     with pytest.raises(RunError, match="No trace file"):
-        align({})
+        align({}, {})
 
 
 def test_ranks_that_were_not_selected_leave_a_capture_without_steps(tmp_path: Path) -> None:

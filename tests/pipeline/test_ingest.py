@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import shutil
@@ -14,6 +15,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from netlab import shelf
 from netlab.config import load_settings
 from netlab.errors import RunError
 from netlab.pipeline import ingest
@@ -45,6 +47,20 @@ def test_workers_and_the_order_of_paths_change_nothing(made: Path, tmp_path: Pat
     files = sorted(made.glob("*"))
     serial = opened(files, tmp_path / "a")
     assert same_tables(serial, opened(files[::-1], tmp_path / "b", workers=2))
+
+
+@pytest.mark.parametrize("sample", ["made", "gloo"])
+def test_tall_tables_on_disk_change_nothing(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample: str) -> None:
+    folder = made if sample == "made" else Path(__file__).resolve().parents[2] / "data/ddp-gloo-4rank"
+    usual = opened([folder], tmp_path / "store")
+    monkeypatch.setattr(shelf, "SPILL_ROWS", 100)
+    monkeypatch.setattr(shelf, "_STRETCH_ROWS", 150)
+    tall = opened([folder], tmp_path / "store")
+    assert same_tables(usual, tall)
+    assert tall.save(tmp_path / "run").frame("activities").equals(usual.frame("activities"))
+    del tall
+    gc.collect()
+    assert not list((tmp_path / "store/files").glob(".draft-*"))
 
 
 def test_a_large_file_is_read_in_a_process_of_its_own_and_gives_the_same(
