@@ -98,6 +98,7 @@ _DIRECTED = (
         two("ifHCInOctets", '"1,000"', '"62,500,001,000"'),
         two("ifHCInOctets", times=("2026-01-01T00:00:00Z", "2026-01-01T01:00:10+01:00")),
         two("ifHCInOctets", times=("2026-01-01 00:00:00 UTC", "2025-12-31 19:00:10 -0500")),
+        two("ifHCInOctets", times=("2025-12-31 11:59:55 PM UTC", "2026-01-01 12:00:05 AM UTC")),
         two("ifHCInOctets", times=(T0 * 1_000, T0 * 1_000 + 10_000)),
         two("ifHCInOctets", times=(T0 * 10**6, (T0 + 10) * 10**6)),
         two("ifHCInOctets", times=(T0 * 10**9, (T0 + 10) * 10**9)),

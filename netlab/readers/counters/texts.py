@@ -16,7 +16,8 @@ _ISO = re.compile(
     # Go prints the zone's name behind its offset.
     r"(?: [A-Z]{3,5})?",
 )
-_US = re.compile(r"(\d\d)/(\d\d)/(\d{4}),? (\d\d):(\d\d):(\d\d)")
+_US = re.compile(r"(\d\d?)/(\d\d?)/(\d{4}),? (\d\d?):(\d\d):(\d\d)")
+_HALF_DAY = re.compile(r"(?i)(.*[ T])(\d\d?)(:\d\d.*?)\s*([ap])\.?m\.?(.*)")
 #: Digits before the decimal point of an epoch time, to nanoseconds per unit: seconds until the year 2286.
 _UNIT_NS = {9: 10**9, 10: 10**9, 12: 10**6, 13: 10**6, 15: 10**3, 16: 10**3, 18: 1, 19: 1}
 _MISSING = ("", "n/a", "na", "-", "--", "null", "none", "nan", "+inf", "-inf", "inf")
@@ -38,8 +39,10 @@ def parse_instant(text: str) -> Instant | None:
     True
     >>> parse_instant("2026-01-01 00:00:00").naive, parse_instant("1767225600137").unit
     (True, 'ms')
+    >>> parse_instant("1/2/2026, 1:00:10 PM") == parse_instant("2026-01-02 13:00:10")
+    True
     """
-    text = text.strip()
+    text = _whole_day(text.strip())
     epoch = _EPOCH.fullmatch(text)
     if epoch:
         unit_ns = _UNIT_NS.get(len(epoch[1]))
@@ -56,6 +59,19 @@ def parse_instant(text: str) -> Instant | None:
     if us:
         return _calendar((int(us[3]), int(us[1]), int(us[2]), int(us[4]), int(us[5]), int(us[6])), 0, None)
     return None
+
+
+def _whole_day(text: str) -> str:
+    """A time with AM or PM on the clock of 24 hours.
+
+    >>> _whole_day("2026-01-01 12:30:00 AM UTC"), _whole_day("2026-01-01 00:30:00")
+    ('2026-01-01 00:30:00 UTC', '2026-01-01 00:30:00')
+    """
+    half = _HALF_DAY.fullmatch(text)
+    if half is None or not 1 <= int(half[2]) <= 12:
+        return text
+    hour = int(half[2]) % 12 + (12 if half[4] in "pP" else 0)
+    return f"{half[1]}{hour:02d}{half[3]}{half[5]}"
 
 
 def _calendar(parts: tuple[int, int, int, int, int, int], fraction_ns: int, zone: str | None) -> Instant | None:
