@@ -94,7 +94,7 @@ FINDING_CODES: dict[str, str] = {
     "CUDA_FAILURE": "A CUDA call failed.",
     "DUPLICATE_GPU": "Two ranks use one GPU.",
     "CONNECT_FAILED": "A bootstrap connection failed.",
-    "MESSAGE_TRUNCATED": "A message was shorter than its receiver expected.",
+    "MESSAGE_TRUNCATED": "A message had another length than its receiver expected.",
     "RANK_UNRESPONSIVE": "NCCL's RAS network cannot reach a process.",
     "NCCL_WARNING": "NCCL printed warnings for which there is no rule.",
 }

@@ -43,7 +43,7 @@ _PLAIN_ERRORS = (
     ),
     (
         "MESSAGE_TRUNCATED",
-        "A message was shorter than expected",
+        "A message had another length than its receiver expected",
         "Ranks disagree about sizes or settings.",
         "Compare variables and shapes of the ranks.",
         "critical",
@@ -98,6 +98,8 @@ def ib_errors(evidence: Evidence) -> Iterator[Finding]:
             source="NVIDIA/nccl src/transport/net_ib",
             evidence=rows,
             hosts=[host],
+            ports=[f"{host}/{e['key'].split(':')[0]}" for e in rows if e["code"] == "modify_qp" and e["key"]],
+            ranks=[e["rank"] for e in rows if e["rank"] is not None],
             cause="fabric",
         )
     for host, rows in evidence.by_host(evidence.of_code("ib_device_failed")):
@@ -170,6 +172,8 @@ def other_errors(evidence: Evidence) -> Iterator[Finding]:
         for host, rows in evidence.by_host(evidence.of_code(code.lower() if code != "MESSAGE_TRUNCATED" else "truncated_message")):
             text = next((e["value"] for e in rows if e["value"]), None)
             ranks = {e["rank"] for e in rows if e["rank"] is not None}
+            if code == "MESSAGE_TRUNCATED" and text is not None:
+                text = f"{rows[0]['value']} bytes instead of {rows[0]['key']}"
             if code == "DUPLICATE_GPU":
                 ranks = {int(rank) for e in rows for rank in (e["value"] or "").split(",") if rank.isdigit()}
                 text = f"ranks {joined(sorted(ranks))}"

@@ -347,3 +347,15 @@ def test_an_excerpt_without_hosts_is_a_log(tmp_path: Path) -> None:
     lines = ["<...>:1:2 [0] NCCL INFO Using network Socket", ":10:20 [0] NCCL INFO NET/IB : No device found."]
     _, parsed = read_log(tmp_path, lines)
     assert (parsed.reader, parsed.rows) == ("nccl_log", 2)
+
+
+def test_a_queue_that_does_not_come_up_names_its_port(tmp_path: Path) -> None:
+    said = "nodeb:4006:4056 [1] NCCL INFO Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_1:1, curr state INIT"
+    found = one(findings(tmp_path, [*healthy(), said]), "IB_ERROR")
+    assert (found.subject.ranks, found.subject.ports) == ([5], ["nodeb/mlx5_1"])
+
+
+def test_a_message_of_another_length_is_told_with_both(tmp_path: Path) -> None:
+    said = "NET/Socket : peer 10.0.0.1<4242> message truncated : receiving 524288 bytes instead of 131072. If you believe"
+    found = one(findings(tmp_path, [*healthy(), f"nodeb:4006:4056 [1] net.cc:1 NCCL WARN {said}"]), "MESSAGE_TRUNCATED")
+    assert found.title.endswith("on nodeb: 524288 bytes instead of 131072.")

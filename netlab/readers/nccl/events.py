@@ -48,7 +48,7 @@ EVENT_CODES: dict[str, str] = {
     "ras": "A line of the RAS status.",
     "ras_group": "A group of communicators of the RAS status; value = status and errors.",
     "timings": "Time of an initialisation.",
-    "truncated_message": "A message was shorter than what the receiver asked for.",
+    "truncated_message": "A message had another length than the receiver asked for.",
     "tuning_choice": "Algorithm and protocol that NCCL chose; key = operation.",
     "verbs_call": "A verbs call failed.",
     "version": "Version of the library.",

@@ -95,5 +95,5 @@ KINDS: tuple[tuple[str, bool, str], ...] = (
     ("error_trail", False, r"(?P<where>[\w./-]+\.(?:cc|h|cu|cpp)):\d{1,15} -> (?P<result>\d{1,15})(?: \[[^\]]*\])?(?: \(.*\))?"),
     ("init_call", True, r"(?P<function>nccl[A-Z]\w*) ?\(.*\)"),
     ("memory", False, r"(?:Allocated|Mem |MemManager|Alloc|cuMem|CuMem|register|Registered|comm 0x[0-9a-f]{1,16} (?:register|deregister)).*"),
-    ("quiet", False, r"(?:Check P2P Type .*|RAS .*|ras: .*|New proxy|proxy\w* .*|Proxy .*|Latency/AlgBw.*|TUNER/.*|Plugin .*|Using .*|Comm config .*|comm 0x[0-9a-f]{1,16} (?:Destroy|Abort|commHash).*|group\.cc.*|Trying to bootstrap.*|Could not .*|Failed to .*|dlerror=.*|DMA-BUF is .*|No NUMA .*|Attribute .*|Topology .*|GPU/.*|symmetric .*|\[Proxy \w+\] .*|\[Service thread\] .*|NCCL_[A-Z0-9_]+ .*|NVLS .* buffer.*|Flush .*|Intel CPU.*|AMD CPU.*|MSCCL.*|Stack size .*)"),
+    ("quiet", False, r"(?:Check P2P Type .*|CC (?:Off|On),? .*|RAS .*|ras: .*|New proxy|proxy\w* .*|Proxy .*|Latency/AlgBw.*|TUNER/.*|Plugin .*|Using .*|Comm config .*|comm 0x[0-9a-f]{1,16} (?:Destroy|Abort|commHash).*|group\.cc.*|Trying to bootstrap.*|Could not .*|Failed to .*|dlerror=.*|DMA-BUF is .*|No NUMA .*|Attribute .*|Topology .*|GPU/.*|symmetric .*|\[Proxy \w+\] .*|\[Service thread\] .*|NCCL_[A-Z0-9_]+ .*|NVLS .* buffer.*|Flush .*|Intel CPU.*|AMD CPU.*|MSCCL.*|Stack size .*)"),
 )  # fmt: skip
