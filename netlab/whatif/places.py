@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from netlab.whatif.arrays import grouped
+from netlab.whatif.arrays import COMPUTE, grouped
 from netlab.whatif.build import Model
 from netlab.whatif.graph import NodeKind
 
@@ -26,31 +26,60 @@ class Places:
     #: step to rank to (nodes, segment of each).
     steps: dict[int, dict[int, tuple[Ints, Ints]]]
     kinds: NDArray[np.uint8]
+    #: Name of compute as a number, else 0.
+    names: Ints
 
     def alike(self) -> Iterator[tuple[list[int], Ints]]:
-        """Ranks that issue the same kinds of nodes in a step, two or more: the ranks, and their nodes as rows."""
+        """Ranks that do the same in a step, two or more: the ranks, and their nodes as rows."""
         for by_rank in self.steps.values():
-            found: dict[bytes, list[int]] = {}
-            for rank, (nodes, _) in by_rank.items():
-                found.setdefault(self.kinds[nodes].tobytes(), []).append(rank)
-            for ranks in found.values():
+            placed, found, _ = self._match(by_rank)
+            for ranks in found:
                 if len(ranks) > 1:
-                    yield ranks, np.stack([by_rank[rank][0] for rank in ranks])
+                    yield ranks, np.stack([placed[rank] for rank in ranks])
 
     def unlike(self, rank: int) -> Iterator[tuple[Ints, list[Ints]]]:
-        """Segments of a rank in steps in which no other rank issues the same nodes, with what other ranks do at that place."""
+        """What `alike` leaves out: segments of a rank in steps in which no other rank does the same, with what others do at that place; the
+        host of a step of which only the device is the same."""
         for by_rank in self.steps.values():
             if rank not in by_rank:
                 continue
+            _, found, device_only = self._match(by_rank)
             nodes, segment = by_rank[rank]
-            kinds = self.kinds[nodes].tobytes()
             others = {peer: placed for peer, placed in by_rank.items() if peer != rank}
-            if any(self.kinds[placed[0]].tobytes() == kinds for placed in others.values()):
+            peers = next(ranks for ranks in found if rank in ranks)
+            if len(peers) > 1:
+                if device_only:
+                    yield nodes[self._host(nodes)], [by_rank[peer][0][self._host(by_rank[peer][0])] for peer in peers if peer != rank]
                 continue
             for number in np.unique(segment).tolist():
                 there = [placed[0][placed[1] == number] for placed in others.values()]
                 if there := [peer for peer in there if len(peer)]:
                     yield nodes[segment == number], there
+
+    def _match(self, by_rank: dict[int, tuple[Ints, Ints]]) -> tuple[dict[int, Ints], list[list[int]], bool]:
+        """Nodes of each rank in the order in which they are compared, ranks that are alike, and whether that is the device's work only.
+
+        Ranks issue the same kinds of nodes in the same order, as a rule. A late one launches its collectives elsewhere among its compute:
+        where no rule holds for all, those are alike whose devices do as much of each kind, and the same compute in the same order.
+        """
+        placed = {rank: nodes for rank, (nodes, _) in by_rank.items()}
+        found = _grouped({rank: self.kinds[nodes].tobytes() for rank, nodes in placed.items()})
+        if len(found) == 1:
+            return placed, found, False
+        device = {rank: nodes[~self._host(nodes)] for rank, nodes in placed.items()}
+        device = {rank: nodes[np.argsort(self.kinds[nodes], kind="stable")] for rank, nodes in device.items()}
+        again = _grouped({rank: self.kinds[nodes].tobytes() + self.names[nodes].tobytes() for rank, nodes in device.items()})
+        return (device, again, True) if len(again) < len(found) else (placed, found, False)
+
+    def _host(self, nodes: Ints) -> NDArray[np.bool_]:
+        return np.isin(self.kinds[nodes], (NodeKind.HOST, NodeKind.SYNC))
+
+
+def _grouped(keys: dict[int, bytes]) -> list[list[int]]:
+    found: dict[bytes, list[int]] = {}
+    for rank, key in keys.items():
+        found.setdefault(key, []).append(rank)
+    return list(found.values())
 
 
 def places(model: Model) -> Places:
@@ -88,4 +117,7 @@ def places(model: Model) -> Places:
             chosen = nodes[placed == place]
             segment = np.cumsum(members[chosen]) - members[chosen]
             steps.setdefault(int(s.step[rows[place]]), {})[rank] = (chosen, segment)
-    return Places(steps, graph.kind)
+    names = np.zeros(graph.size, np.int64)
+    compute = np.flatnonzero(a.kind == COMPUTE)
+    names[model.end_node[compute]] = a.frame["name"].fill_null("").rank("dense").to_numpy()[compute]
+    return Places(steps, graph.kind, names)

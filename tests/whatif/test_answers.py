@@ -229,3 +229,19 @@ def test_where_members_are_missing_the_interval_reaches_to_no_gain_at_all() -> N
     assert answer.confidence == "bound-only"
     for interval in (answer.interval80_ms, answer.interval95_ms):
         assert (interval or (0, 0))[1] >= 10
+
+
+def test_a_late_rank_that_launches_its_collectives_elsewhere_is_measured_by_the_others() -> None:
+    # Rank 0 computes 8 and 12 ms, rank 1 20 and 20; rank 0 launches the first reduction behind both, rank 1 between them.
+    kernels = [
+        Kernel(0, 0, 8, launch=0.0),
+        Kernel(0, 8, 20, launch=0.01),
+        Kernel(0, 8, 30, stream=20, instance=0, bytes=2**20, launch=0.02),
+        Kernel(0, 30, 42, stream=20, instance=1, bytes=2**20, launch=0.03),
+        Kernel(1, 0, 20, launch=0.0),
+        Kernel(1, 20, 30, stream=20, instance=0, bytes=2**20, launch=0.01),
+        Kernel(1, 20, 40, launch=0.02),
+        Kernel(1, 40, 42, stream=20, instance=1, bytes=2**20, launch=0.03),
+    ]
+    answer = _ask(make_run(kernels, [(0, 1, 0, 42), (1, 1, 0, 42)]), Straggler(rank=1))
+    assert answer.predicted_ms == pytest.approx(22, abs=0.05)
