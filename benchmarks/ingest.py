@@ -2,9 +2,10 @@
 
     python -m benchmarks.ingest [--sizes 200 500 1000] [--folder DIR]
 
-Every file is read in a process of its own, as one file of ``netlab ingest`` is: to Parquet parts. The start-up that is taken off is that of
-reading an empty trace in such a process; loading the compiled code is part of the figure. The targets:
-150 MB of raw JSON per CPU second, 350 MB of memory, no nanosecond of error, growth in proportion to the size.
+Every file is read by the whole ``netlab ingest``, with a cache of its own (a file seen before is not parsed), and by the reader alone
+in a process of its own, whose rows and sums are compared. The start-up that is taken off is that of an empty trace in the same way; loading
+the compiled code is part of the figure. Memory is that of the whole process tree. The targets: 150 MB of raw JSON per CPU second, 350 MB of
+memory, no nanosecond of error, growth in proportion to the size.
 """
 
 from __future__ import annotations
@@ -12,18 +13,21 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import os
 import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from benchmarks.command import NETLAB, Figures
+from benchmarks.command import measure as measure_command
 from benchmarks.generate_trace import Truth, write_trace
 
-__all__ = ["Reading", "main", "measure"]
+__all__ = ["Reading", "ingest", "main", "measure"]
 
 _TARGET_MB_PER_CPU_S, _TARGET_PEAK_MB = 150, 350
 
@@ -45,6 +49,16 @@ def measure(path: Path, passes: int = 1) -> Reading:
         done = subprocess.run([sys.executable, "-m", "benchmarks.ingest", "--one", str(path)], capture_output=True, text=True, check=True)
         readings.append(Reading(**json.loads(done.stdout)))
     return min(readings, key=lambda reading: reading.cpu_s)
+
+
+def ingest(path: Path, passes: int = 1) -> Figures:
+    """The whole command on a file that was not seen before; of several passes that of least CPU time, with the largest peak of all."""
+    found = []
+    for _ in range(passes):
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            environment = {**os.environ, "XDG_CACHE_HOME": f"{folder}/cache"}
+            found.append(measure_command([*NETLAB, "ingest", str(path), "--store", f"{folder}/run", "--quiet"], environment))
+    return replace(min(found, key=lambda figures: figures.cpu_s), peak_mb=max(figures.peak_mb for figures in found))
 
 
 def _read_one(path: Path) -> Reading:
@@ -101,8 +115,13 @@ def _report(folder: Path, sizes: list[float], passes: int) -> int:
     write_trace(folder / "warm.json", 20)
     measure(folder / "warm.json")  # compiles, where that was not done before
     start_up = measure(empty, passes)
-    print(f"start-up: {start_up.cpu_s:.2f} s CPU, {start_up.peak_mb:.0f} MB")
-    print(f"{'trace':22} {'raw MB':>7} {'CPU s':>6} {'net MB/CPU s':>12} {'wall s':>6} {'MB/s':>5} {'peak MB':>7}  exact")
+    ingest(empty)
+    nothing = ingest(empty, passes)
+    print(f"start-up of the command: {nothing.cpu_s:.2f} s CPU, {nothing.peak_mb:.0f} MB; of the reader {start_up.cpu_s:.2f} s")
+    print("whole command, then the reader alone: CPU s, MB per CPU s net of start-up, wall s, peak MB")
+    print(
+        f"{'trace':12} {'raw MB':>6} | {'CPU':>5} {'net':>4} {'wall':>5} {'peak':>4} | {'CPU':>5} {'net':>4} {'wall':>5} {'peak':>4}  exact"
+    )
     missed = False
     for size in sizes:
         for name, style, stacks, packed in (("ns", "ns", False, False), ("ns, gzip", "ns", False, True), ("us, stacks", "us", True, False)):
@@ -112,13 +131,15 @@ def _report(folder: Path, sizes: list[float], passes: int) -> int:
             if packed:
                 path = _pack(path)
             reading = measure(path, passes)
-            speed = raw_mb / (reading.cpu_s - start_up.cpu_s)
+            whole = ingest(path, passes)
+            speeds = [raw_mb / (cpu_s - idle_s) for cpu_s, idle_s in ((whole.cpu_s, nothing.cpu_s), (reading.cpu_s, start_up.cpu_s))]
             exact = _is_exact(reading, truth)
-            missed |= speed < _TARGET_MB_PER_CPU_S or reading.peak_mb > _TARGET_PEAK_MB or not exact
-            print(
-                f"{name:22} {raw_mb:7.0f} {reading.cpu_s:6.2f} {speed:12.0f} {reading.wall_s:6.2f} {raw_mb / reading.wall_s:5.0f} "
-                f"{reading.peak_mb:7.0f}  {'yes' if exact else 'NO'}"
-            )
+            missed |= speeds[0] < _TARGET_MB_PER_CPU_S or whole.peak_mb > _TARGET_PEAK_MB or not exact
+            cells = [
+                f"{taken.cpu_s:5.2f} {speed:4.0f} {taken.wall_s:5.2f} {taken.peak_mb:4.0f}"
+                for taken, speed in zip((whole, reading), speeds, strict=True)
+            ]
+            print(f"{name:12} {raw_mb:6.0f} | {' | '.join(cells)}  {'yes' if exact else 'NO'}", flush=True)
             path.unlink()
     print("a target was missed" if missed else "all targets hold")
     return int(missed)

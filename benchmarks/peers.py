@@ -12,8 +12,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
+
+from benchmarks.command import NETLAB, Figures, measure
 
 PEER = "HolisticTraceAnalysis==0.5.0"
 ENVIRONMENT = Path(__file__).resolve().parents[1] / ".peers"
@@ -29,17 +30,6 @@ if len(sys.argv) > 1:
 _EMPTY = '{"schemaVersion": 1, "distributedInfo": {"rank": 0, "world_size": 1}, "traceEvents": []}'
 
 
-def run_once(command: list[str], environment: dict[str, str]) -> tuple[float, float, float]:
-    """CPU seconds, wall seconds and peak memory (MB) of one command."""
-    began = time.monotonic()
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in (0, 1):
-        raise SystemExit(f"{' '.join(command)}: exit code {process.returncode}")
-    return used.ru_utime + used.ru_stime, time.monotonic() - began, used.ru_maxrss / 1e3
-
-
 def main() -> None:
     """Interleave the commands and print medians."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
@@ -52,7 +42,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "empty.json").write_text(_EMPTY)
-        peer, netlab = str(ENVIRONMENT / "bin/python"), [sys.executable, "-c", "from netlab.cli import main; main()", "check"]
+        peer, netlab = str(ENVIRONMENT / "bin/python"), [*NETLAB, "check"]
         trace, quiet = str(options.trace.resolve()), ["--quiet", "--fail-on", "never"]
         warm, cold = folder / "warm", folder / "cold"
         commands = {
@@ -62,16 +52,16 @@ def main() -> None:
             PEER: ([peer, "-c", _TWO_ANALYSES, trace], warm),
             "peer, imports only": ([peer, "-c", _TWO_ANALYSES], warm),
         }
-        figures: dict[str, list[tuple[float, float, float]]] = {name: [] for name in commands}
+        figures: dict[str, list[Figures]] = {name: [] for name in commands}
         for turn in range(options.rounds + 1):
             for name, (command, cache) in commands.items():
                 shutil.rmtree(cold, ignore_errors=True)
-                figure = run_once(command, {**os.environ, "XDG_CACHE_HOME": str(cache)})
+                figure = measure(command, {**os.environ, "XDG_CACHE_HOME": str(cache)}, codes=(0, 1))
                 if turn:
                     figures[name].append(figure)
         print(f"{options.trace.name}, medians of {options.rounds} interleaved rounds")
         for name, rows in figures.items():
-            cpu, wall, peak = (statistics.median(column) for column in zip(*rows, strict=True))
+            cpu, wall, peak = (statistics.median(getattr(row, name) for row in rows) for name in ("cpu_s", "wall_s", "peak_mb"))
             print(f"  {name:<32} {cpu:6.2f} s CPU {wall:6.2f} s wall {peak:6.0f} MB")
 
 

@@ -9,61 +9,19 @@ files shows what is left when nothing has to be parsed.
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
-import sys
 import tempfile
-import threading
-import time
 from pathlib import Path
 
 import polars as pl
 
+from benchmarks.command import NETLAB, Figures, measure
 from netlab.synth import write_run
 
-_NETLAB = [sys.executable, "-c", "from netlab.cli import main; main()"]
 
-
-def tree_mb(root: int) -> float:
-    """Resident memory of a process and all its descendants; pages that they share count once for each."""
-    children: dict[int, list[int]] = {}
-    resident: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            children.setdefault(int(fields[1]), []).append(int(entry.name))
-            resident[int(entry.name)] = int(fields[21])
-    waiting, total = [root], 0
-    while waiting:
-        process = waiting.pop()
-        total += resident.get(process, 0)
-        waiting += children.get(process, [])
-    return total * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
-def check(run: Path, store: Path, workers: int) -> tuple[float, float, float]:
-    """Wall seconds, CPU seconds and peak memory (MB) of one check."""
-    command = [*_NETLAB, "check", str(run), "--store", str(store), "--workers", str(workers), "--quiet", "--fail-on", "never"]
-    began, peak = time.monotonic(), 0.0
-    process = subprocess.Popen(command)
-    ended = threading.Event()
-
-    def watch() -> None:
-        nonlocal peak
-        while not ended.wait(0.02):
-            peak = max(peak, tree_mb(process.pid))
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    _, status, used = os.wait4(process.pid, 0)
-    ended.set()
-    watcher.join()
-    if os.waitstatus_to_exitcode(status):
-        raise SystemExit(f"netlab check of {run} failed")
-    return time.monotonic() - began, used.ru_utime + used.ru_stime, peak
+def check(run: Path, store: Path, workers: int) -> Figures:
+    """One check of a run."""
+    options = ["--store", str(store), "--workers", str(workers), "--quiet", "--fail-on", "never"]
+    return measure([*NETLAB, "check", str(run), *options])
 
 
 def main() -> None:
@@ -84,9 +42,9 @@ def main() -> None:
             store = Path(scratch) / f"store{ranks}"
             first, again = check(run, store, options.workers), check(run, store, options.workers)
             counts = [pl.scan_parquet(part).select(pl.len()).collect().item() for part in store.glob("files/*/device_events/*.parquet")]
-            per = first[1] / max(1, sum(counts)) * 1e6
-            cells = [f"{ranks:,}", f"{sum(counts):,}", f"{first[0]:.1f}", f"{first[1]:.1f}", f"{per:.0f}", f"{first[2]:,.0f}"]
-            print(f"| {' | '.join([*cells, f'{again[0]:.1f}', f'{again[1]:.1f}'])} |", flush=True)
+            per = first.cpu_s / max(1, sum(counts)) * 1e6
+            cells = [f"{ranks:,}", f"{sum(counts):,}", f"{first.wall_s:.1f}", f"{first.cpu_s:.1f}", f"{per:.0f}", f"{first.peak_mb:,.0f}"]
+            print(f"| {' | '.join([*cells, f'{again.wall_s:.1f}', f'{again.cpu_s:.1f}'])} |", flush=True)
 
 
 if __name__ == "__main__":
