@@ -98,7 +98,7 @@ def measure(raw: dict[str, pl.DataFrame]) -> tuple[float, float, float]:
 
     with patch.multiple(assemble, **{name: timed(name) for name in _STAGES}):
         cpu, wall = time.process_time(), time.perf_counter()
-        result = assemble.align(raw, AlignOptions())
+        result = assemble.align(raw, {}, AlignOptions())
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     splits = result.frames["collectives"]["split"].unique().to_list()
     if splits != ["measured"]:

@@ -21,7 +21,7 @@ _TABLE = Table(
 @pytest.fixture(params=["memory", "disk"])
 def rows(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shelf:
     """Five rows that came as two frames."""
-    monkeypatch.setattr(shelf, "SPILL_ROWS", 1)
+    monkeypatch.setattr(shelf, "SPILL_BYTES", 1)
     monkeypatch.setattr(shelf, "_STRETCH_ROWS", 2)
     (tmp_path / "shelf").mkdir()
     names = pl.col("name").cast(pl.Categorical)
@@ -66,7 +66,7 @@ def test_a_table_on_disk_is_that_in_memory(rows: Shelf) -> None:
 
 
 def test_files_go_with_the_last_that_refers_to_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shelf, "SPILL_ROWS", 1)
+    monkeypatch.setattr(shelf, "SPILL_BYTES", 1)
     folder = tmp_path / "shelf"
     folder.mkdir()
     made = Shelf.of([_ROWS], lambda: folder).table(_TABLE)

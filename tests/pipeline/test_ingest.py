@@ -53,7 +53,7 @@ def test_workers_and_the_order_of_paths_change_nothing(made: Path, tmp_path: Pat
 def test_tall_tables_on_disk_change_nothing(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample: str) -> None:
     folder = made if sample == "made" else Path(__file__).resolve().parents[2] / "data/ddp-gloo-4rank"
     usual = opened([folder], tmp_path / "store")
-    monkeypatch.setattr(shelf, "SPILL_ROWS", 100)
+    monkeypatch.setattr(shelf, "SPILL_BYTES", 1)
     monkeypatch.setattr(shelf, "_STRETCH_ROWS", 150)
     tall = opened([folder], tmp_path / "store")
     assert same_tables(usual, tall)
