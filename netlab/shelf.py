@@ -65,7 +65,7 @@ class Shelf:
     @classmethod
     def of(cls, frames: Iterable[pl.DataFrame], scratch: Callable[[], Path] | None = None) -> Shelf:
         """The rows of all frames; if they are many, in the empty folder that ``scratch`` makes. Takes the frames one by one."""
-        shelf, waiting, rows, size = cls(), list[pl.DataFrame](), 0, 0
+        shelf, waiting, rows, size = cls(), list[pl.DataFrame](), 0, 0.0
         for frame in frames:
             waiting.append(frame)
             rows, size = rows + frame.height, size + frame.estimated_size()
