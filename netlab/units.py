@@ -20,6 +20,7 @@ __all__ = [
     "format_percent",
     "ms_from_ns",
     "parse_share",
+    "plural",
     "share_above",
 ]
 
@@ -153,3 +154,12 @@ def format_numbers(numbers: Iterable[int]) -> str:
         else:
             parts.append([number])
     return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in parts)
+
+
+def plural(count: int, word: str) -> str:
+    """A count with its noun.
+
+    >>> plural(1, "step"), plural(1200, "rank")
+    ('1 step', '1,200 ranks')
+    """
+    return f"{count:,} {word}" + ("" if count == 1 else "s")

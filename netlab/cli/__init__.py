@@ -50,8 +50,9 @@ def _run(words: list[str], verbose: bool) -> int:
     except OSError as error:
         if error.errno is None:
             return _internal(error, verbose)
-        full = " Free some space or choose another place." if error.errno in _FULL else ""
-        return _fail(f"{error.filename or 'The output'}: {error.strerror}.{full}", 4, verbose)
+        if error.errno in _FULL:
+            return _fail(f"{error.filename or 'The output'}: {error.strerror}. Free some space or choose another place.", 4, verbose)
+        return _fail(f"{error.filename}: {error.strerror}." if error.filename else f"{error}.", 4, verbose)
     except Exception as error:  # the border to the user: everything unforeseen becomes one sentence and exit code 4
         if hasattr(error, "show") and hasattr(error, "exit_code"):  # a usage error; typer has moved its class between releases
             error.show()

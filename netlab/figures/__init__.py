@@ -10,14 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from netlab.figures.accused import accused_link, accused_link_frame
-    from netlab.figures.beside import (
-        collectives_beside,
-        collectives_beside_frame,
-        ranks_beside,
-        ranks_beside_frame,
-        steps_beside,
-        steps_beside_frame,
-    )
+    from netlab.figures.beside import ranks_beside, ranks_beside_frame, steps_beside, steps_beside_frame
+    from netlab.figures.beside_collectives import collectives_beside, collectives_beside_frame
     from netlab.figures.clocks import clock_frame, clock_quality
     from netlab.figures.collectives import bus_bandwidth, bus_bandwidth_frame, tails_frame, transfer_tails
     from netlab.figures.communicators import communicator_map, communicator_map_frame
@@ -64,8 +58,8 @@ _HOMES = {
     "clock_frame": "clocks",
     "clock_quality": "clocks",
     "collective_band_frame": "link_time_frames",
-    "collectives_beside": "beside",
-    "collectives_beside_frame": "beside",
+    "collectives_beside": "beside_collectives",
+    "collectives_beside_frame": "beside_collectives",
     "communicator_map": "communicators",
     "communicator_map_frame": "communicators",
     "compile_vega": "renderer",

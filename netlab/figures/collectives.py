@@ -7,9 +7,9 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from netlab.figures.frames import members_text, plural, records
+from netlab.figures.frames import members_text, records
 from netlab.figures.theme import INK, LAYER_COLOURS, PART_COLOURS, RULE, WIDTH, titled
-from netlab.units import NS_PER_MS, format_bytes, format_ms, format_percent
+from netlab.units import NS_PER_MS, format_bytes, format_ms, format_percent, plural
 
 __all__ = ["bus_bandwidth", "bus_bandwidth_frame", "tails_frame", "transfer_tails"]
 

@@ -9,8 +9,9 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from netlab.figures.frames import members_text, plural, records
+from netlab.figures.frames import members_text, records
 from netlab.figures.theme import GRID, INK, MUTED, PAPER, WIDTH, titled
+from netlab.units import plural
 
 __all__ = ["TRANSPORT_COLOURS", "communicator_map", "communicator_map_frame"]
 

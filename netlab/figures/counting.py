@@ -7,9 +7,9 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from netlab.figures.frames import plural, records
+from netlab.figures.frames import records
 from netlab.figures.theme import INK, LAYER_COLOURS, MUTED, PART_COLOURS, WIDTH, titled
-from netlab.units import format_percent
+from netlab.units import format_percent, plural
 
 __all__ = [
     "class_shares",

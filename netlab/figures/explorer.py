@@ -7,9 +7,10 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from netlab.figures.frames import plural, records
+from netlab.figures.frames import records
 from netlab.figures.parts import extreme_ranks, parts_frame
 from netlab.figures.theme import PART_COLOURS, WIDTH, ramp, titled
+from netlab.units import plural
 
 __all__ = ["rank_step_explorer"]
 

@@ -10,11 +10,11 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from netlab.figures.frames import plural, records
+from netlab.figures.frames import records
 from netlab.figures.links import link_use_frame
 from netlab.figures.theme import INK, MUTED, PAPER, RULE, WIDTH, titled
 from netlab.topology import Fabric, fabric_of
-from netlab.units import format_percent
+from netlab.units import format_percent, plural
 
 __all__ = ["fabric_frame", "fabric_picture"]
 

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from netlab.units import format_percent
+from netlab.units import format_percent, plural
 
-__all__ = ["members_text", "plural", "records", "rows_frame", "share_text"]
+__all__ = ["members_text", "records", "rows_frame", "share_text"]
 
 
 def rows_frame(rows: Sequence[msgspec.Struct], kind: type[msgspec.Struct] | None = None) -> pl.DataFrame:
@@ -63,15 +63,6 @@ def share_text(share: float | None) -> str:
     if share is None:
         return "unknown"
     return format_percent(share, 0 if abs(share * 100 - round(share * 100)) < 1e-9 else 1)
-
-
-def plural(count: int, word: str) -> str:
-    """A count with its noun.
-
-    >>> plural(1, "step"), plural(1200, "rank")
-    ('1 step', '1,200 ranks')
-    """
-    return f"{count:,} {word}" + ("" if count == 1 else "s")
 
 
 def members_text(members: Sequence[int] | str, shown: int = 8, noun: str = "rank") -> str:

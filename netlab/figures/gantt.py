@@ -7,9 +7,9 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from netlab.figures.frames import plural, records
+from netlab.figures.frames import records
 from netlab.figures.theme import PAPER, PART_COLOURS, WIDTH, titled
-from netlab.units import NS_PER_MS, format_ms
+from netlab.units import NS_PER_MS, format_ms, plural
 
 __all__ = ["WorstStep", "gantt_frame", "worst_step", "worst_step_gantt"]
 

@@ -8,9 +8,9 @@ import altair as alt
 import polars as pl
 
 from netlab.attribute.nccl import listed_nics
-from netlab.figures.frames import plural, records
+from netlab.figures.frames import records
 from netlab.figures.theme import INK, MUTED, WIDTH, titled
-from netlab.units import NS_PER_S
+from netlab.units import NS_PER_S, plural
 
 __all__ = ["error_timeline", "error_timeline_frame", "nic_use", "nic_use_frame"]
 

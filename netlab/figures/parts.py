@@ -8,8 +8,9 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from netlab.figures.frames import plural, records, share_text
+from netlab.figures.frames import records, share_text
 from netlab.figures.theme import PART_COLOURS, WIDTH, titled
+from netlab.units import plural
 
 __all__ = ["attribution", "extreme_ranks", "parts_frame"]
 

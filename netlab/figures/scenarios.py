@@ -8,10 +8,10 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from netlab.figures.frames import plural, records
+from netlab.figures.frames import records
 from netlab.figures.outlook import best_scenario
 from netlab.figures.theme import INK, MUTED, RULE, WIDTH, titled
-from netlab.units import format_ms
+from netlab.units import format_ms, plural
 
 __all__ = ["scenario_chart"]
 

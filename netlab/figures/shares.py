@@ -7,8 +7,9 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from netlab.figures.frames import plural, records, share_text
+from netlab.figures.frames import records, share_text
 from netlab.figures.theme import INK, PART_COLOURS, RULE, WIDTH, titled
+from netlab.units import plural
 
 __all__ = ["share_per_step"]
 

@@ -9,11 +9,11 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from netlab.figures.frames import plural, records
+from netlab.figures.frames import records
 from netlab.figures.parts import extreme_ranks
 from netlab.figures.theme import MUTED, WIDTH, ramp, titled
 from netlab.intervals import mask_times
-from netlab.units import NS_PER_MS, format_ms, format_percent
+from netlab.units import NS_PER_MS, format_ms, format_percent, plural
 
 __all__ = ["heat_strip", "strip_frame"]
 

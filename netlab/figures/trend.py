@@ -7,9 +7,9 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from netlab.figures.frames import plural, records, share_text
+from netlab.figures.frames import records, share_text
 from netlab.figures.theme import RULE, WIDTH, titled
-from netlab.units import format_ms, format_percent
+from netlab.units import format_ms, format_percent, plural
 
 __all__ = ["over_time"]
 

@@ -7,9 +7,9 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from netlab.figures.frames import plural, records
+from netlab.figures.frames import records
 from netlab.figures.theme import ramp, titled
-from netlab.units import NS_PER_MS, format_ms, format_percent
+from netlab.units import NS_PER_MS, format_ms, format_percent, plural
 
 __all__ = ["pairs_frame", "rank_pairs", "waiting_frame", "waiting_matrix"]
 

@@ -14,21 +14,24 @@ __all__ = ["collectives_beside", "numbered_alike", "ranks_beside", "steps_beside
 #: Steps stand beside each other by number if at least this share of the shorter run's numbers is in both.
 _MOSTLY = 0.5
 _SHOWN = ("step", *PARTS)
+#: A step by its number; captured several times, by which time it is. Windows count from each run's own first file.
+_PLACE = ["repeat", "step"]
 
 
 def numbered_alike(base: Run, run: Run) -> bool:
     """Whether step n of one run stands beside step n of the other, rather than first beside first."""
-    old, new = (set(_steps(side)["step"]) for side in (base, run))
+    old, new = (set(_steps(side).select(_PLACE).iter_rows()) for side in (base, run))
     return bool(old) and bool(new) and len(old & new) >= _MOSTLY * min(len(old), len(new))
 
 
 def _steps(run: Run) -> pl.DataFrame:
-    """Mean step and parts over ranks: ``window, step`` and a column in ns for each."""
+    """Mean step and parts over ranks, in the order of time: ``repeat, step`` and a column in ns for each."""
     rows = compared_rows(run)
     if "step" not in rows.columns:
-        return pl.DataFrame(schema={"window": pl.Int32, "step": pl.Int32, **dict.fromkeys(_SHOWN[1:], pl.Float64), "step_ns": pl.Float64})
+        return pl.DataFrame(schema={"repeat": pl.Int64, "step": pl.Int32, **dict.fromkeys(_SHOWN[1:], pl.Float64), "step_ns": pl.Float64})
     means = [pl.col("step_ns").mean(), *(pl.col(f"{part}_ns").mean().alias(part) for part in PARTS)]
-    return rows.group_by("window", "step").agg(means).sort("window", "step")
+    series = rows.group_by("window", "step").agg(means).sort("window", "step")
+    return series.with_columns(repeat=pl.int_range(pl.len(), dtype=pl.Int64).over("step"))
 
 
 def steps_beside(base: Run, run: Run) -> pl.DataFrame:
@@ -37,9 +40,9 @@ def steps_beside(base: Run, run: Run) -> pl.DataFrame:
     if not old.height or not new.height:
         return COMPARED_STEPS.empty()
     if numbered_alike(base, run):
-        keys = pl.concat([old.select("window", "step"), new.select("window", "step")]).unique().sort("window", "step")
+        keys = pl.concat([old.select(_PLACE), new.select(_PLACE)]).unique().sort(_PLACE)
         placed = keys.with_row_index("position")
-        old, new = (side.join(placed, on=["window", "step"]) for side in (old, new))
+        old, new = (side.join(placed, on=_PLACE) for side in (old, new))
     else:
         old, new = (side.with_row_index("position") for side in (old, new))
     sides = [_long(side, name) for side, name in ((old, "base"), (new, "run"))]
@@ -67,10 +70,19 @@ def collectives_beside(base: Run, run: Run) -> pl.DataFrame:
     groups = [set(side["group"]) for side in sides]
     by_group = pl.col("group") if groups[0] == groups[1] else pl.col("layer")
     means = []
-    for side, name in zip(sides, ("base", "run"), strict=True):
+    for side, side_run, name in zip(sides, (base, run), ("base", "run"), strict=True):
+        scoped = side.with_columns(by_group.alias("scope"))
+        # Of all (step, group) of a scope: what comes in each stands at every place of its row, what comes once in a while in a few.
+        whole = scoped.group_by("scope").agg(pl.col("group").n_unique()).select("scope", whole=pl.col("group") * _count_of_steps(side_run))
         values = [pl.col(value).mean().alias(f"{name}_{value}") for value in ("bytes", "transfer_ns", "wait_ns")]
-        means.append(side.group_by("op", by_group.alias("scope"), "place").agg(values))
+        found = scoped.group_by("op", "scope", "place").agg(pl.len().alias("there"), *values).join(whole, on="scope")
+        means.append(found.with_columns((pl.col("there") / pl.col("whole")).alias(f"{name}_share")).drop("there", "whole"))
     return COMPARED_COLLECTIVES.conform(means[0].join(means[1], on=["op", "scope", "place"], how="full", coalesce=True))
+
+
+def _count_of_steps(run: Run) -> int:
+    rows = compared_rows(run)
+    return max(1, rows.select("window", "step").n_unique()) if "step" in rows.columns else 1
 
 
 def _instances(run: Run) -> pl.DataFrame:

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from netlab.run import Run
-from netlab.units import format_bytes
+from netlab.units import format_bytes, plural
 
 __all__ = ["LINK_CODES", "Change", "changes", "collective_profile"]
 
@@ -52,7 +52,7 @@ def _networks(run: Run) -> dict[str, int]:
 
 
 def _counted(networks: dict[str, int]) -> str:
-    return ", ".join(f"{count} connections over {name}" for name, count in networks.items())
+    return ", ".join(f"{plural(count, 'connection')} over {name}" for name, count in networks.items())
 
 
 def _transport(base: Run, run: Run) -> Change | None:
@@ -131,7 +131,7 @@ def _collectives(base: Run, run: Run) -> Change | None:
     evidence: dict[str, Any] = {"base": old, "run": new}
     if new["per_step"] > _MANY_MORE * old["per_step"] and new["mean_bytes"] < old["mean_bytes"]:
         had = f"{old['per_step']:.0f} of {old['mean_bytes'] / 1e6:.3g} MB"
-        title = f"{new['per_step']:.0f} collectives a step of {new['mean_bytes'] / 1e6:.3g} MB; the base had {had}"
+        title = f"{plural(round(new['per_step']), 'collective')} a step of {new['mean_bytes'] / 1e6:.3g} MB; the base had {had}"
         return Change(
             "BUCKETS_CHANGED",
             title,
@@ -152,7 +152,7 @@ def _collectives(base: Run, run: Run) -> Change | None:
 
 
 def _profile(profile: dict[str, float]) -> str:
-    return f"{profile['per_step']:.0f} collectives a step, {format_bytes(round(profile['bytes_per_step']))}"
+    return f"{plural(round(profile['per_step']), 'collective')} a step, {format_bytes(round(profile['bytes_per_step']))}"
 
 
 def _placement(base: Run, run: Run) -> Change | None:
@@ -161,7 +161,7 @@ def _placement(base: Run, run: Run) -> Change | None:
     if not old or not new or sizes[0] == sizes[1]:
         return None
     return Change(
-        "PLACEMENT_CHANGED", f"Ranks lie on {len(new)} hosts; in the base on {len(old)}", _FABRIC, 3,
+        "PLACEMENT_CHANGED", f"Ranks lie on {plural(len(new), 'host')}; in the base on {len(old)}", _FABRIC, 3,
         {"base": old, "run": new}, "Ask the scheduler for the base's placement.",
         base=_hosts(old), run=_hosts(new),
     )  # fmt: skip
@@ -169,4 +169,4 @@ def _placement(base: Run, run: Run) -> Change | None:
 
 def _hosts(hosts: dict[str, list[int]]) -> str:
     sizes = Counter(map(len, hosts.values()))
-    return ", ".join(f"{count} hosts of {size} ranks" for size, count in sorted(sizes.items(), reverse=True))
+    return ", ".join(f"{plural(count, 'host')} of {plural(size, 'rank')}" for size, count in sorted(sizes.items(), reverse=True))

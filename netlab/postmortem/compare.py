@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from netlab.attribute import change_points, pooled_rows
 from netlab.findings import Finding, Subject
 from netlab.postmortem.aligned import collectives_beside, ranks_beside, steps_beside
 from netlab.postmortem.changes import LINK_CODES, Change, changes
 from netlab.postmortem.ledger import ledger
+from netlab.postmortem.phase import Phase, slow_phase
 from netlab.postmortem.scope import comparable
-from netlab.postmortem.series import PARTS, SMALLEST_CHANGE, Difference, difference, part_means, step_times
+from netlab.postmortem.series import LAYERS, PARTS, Difference, difference, layer_means, part_means
 from netlab.run import Run
 from netlab.units import format_ms
 from netlab.verdict.model import FindingRow, Verdict
@@ -51,8 +51,8 @@ def compare(base: Side, slow: Side) -> Verdict:
     part = max(PARTS, key=lambda name: found.delta_ms[name])
     cause, ranks = _cause(base, slow, part)
     explained = [change for change in changes(base.run, slow.run) if cause in change.explains]
-    since = _since(base.run, slow.run)
-    first = _first_finding(slow, found, part, cause, ranks, explained, since)
+    phase = slow_phase(base.run, slow.run)
+    first = _first_finding(slow, found, part, cause, ranks, explained, phase)
     new = [row for row in slow.verdict.findings if row.code in LINK_CODES and row.code not in {old.code for old in base.verdict.findings}]
     lead = new if cause == "fabric" and new and not explained else []
     rest = [row for row in slow.verdict.findings if row not in lead]
@@ -62,12 +62,13 @@ def compare(base: Side, slow: Side) -> Verdict:
         subject=msgspec.to_builtins(lead[0].subject if lead else first.subject),
         significant=True,
         delta_ms=Delta(**found.delta_ms),
-        since_step=since,
+        since_step=None if phase is None else phase.first,
         ranks=ranks,
         share_of_delta=max(0.0, min(1.0, found.delta_ms[part] / found.step_ms)),
     )
     named = (lead[0].title if lead else first.title).rstrip(".")
-    headline = f"{_slower(found)} than {base.verdict.run.name}{_started(slow.run, since)}: {named}."
+    when = f" {phase.words}" if phase is not None and phase.words else ""
+    headline = f"{_slower(found)} than {base.verdict.run.name}{when}: {named}."
     findings = [*lead, FindingRow.of(first), *rest]
     return msgspec.structs.replace(slow.verdict, compare=row, headline=headline, findings=_numbered(findings))
 
@@ -120,7 +121,8 @@ def _cause(base: Side, slow: Side, part: str) -> tuple[str, list[int]]:
     if part == "exposed_transfer":
         if not _moves_longer(growth):
             return "schedule", []
-        layers = {name: _layer(slow, name) - _layer(base, name) for name in ("inter_node", "intra_node", "unplaced")}
+        old, new = (layer_means(side.run) for side in (base, slow))
+        layers = {name: new[name] - old[name] for name in LAYERS}
         layer = max(layers, key=lambda name: layers[name])
         if any("schedule" in change.explains for change in changes(base.run, slow.run)):
             return "schedule", []
@@ -152,27 +154,11 @@ def _moves_longer(growth: pl.DataFrame) -> bool:
     return after > _MORE_TRANSFER * before
 
 
-def _layer(side: Side, layer: str) -> float:
-    return getattr(side.verdict.totals, f"exposed_transfer_{layer}_ms") or 0.0
-
-
 def _most(growth: pl.DataFrame, part: str) -> list[int]:
     largest = growth[part].max()
     if not isinstance(largest, float) or largest <= 0:
         return []
     return growth.filter(pl.col(part) >= _AMONG_SLOW * largest)["rank"].sort().to_list()
-
-
-def _since(base: Run, run: Run) -> int | None:
-    """First slow step: where a slow phase begins inside the run, else the first step if all are slow."""
-    rows = pooled_rows(run.frame("breakdown"))
-    if rows.is_empty():
-        return None
-    phase = change_points(rows)
-    if phase.height:
-        return int(phase["first_step"][0])
-    slow = step_times(run) > (1 + SMALLEST_CHANGE) * max(step_times(base), default=0.0)
-    return run.facts.steps[0] if len(slow) and slow.mean() > _AMONG_SLOW and run.facts.steps else None
 
 
 _TITLES = {
@@ -184,14 +170,14 @@ _TITLES = {
     "host": ("HOST_SLOWER", "The GPUs wait longer for their hosts", "data loading, copies and launches"),
     "unknown": (
         "TRANSFER_SLOWER",
-        "Transfer takes longer on links that are not placed",
-        "links, and record hosts to tell NVLink from the fabric",
+        "Communication takes longer, and the inputs do not tell on which links, or whether ranks wait",
+        "links, transport and late ranks (record all ranks and their hosts)",
     ),
 }
 
 
 def _first_finding(
-    slow: Side, found: Difference, part: str, cause: str, ranks: list[int], explained: list[Change], since: int | None
+    slow: Side, found: Difference, part: str, cause: str, ranks: list[int], explained: list[Change], phase: Phase | None
 ) -> Finding:
     code, title, what = _TITLES[cause]
     action = f"Compare {what} with the base."
@@ -202,22 +188,17 @@ def _first_finding(
         best = explained[0]
         code, title, action, hosts = best.code, best.title, best.action, best.hosts
         evidence += [{"change": change.code, **change.evidence} for change in explained]
-    started = "" if since is None else f", since step {since}"
+    when = f", {phase.words}" if phase is not None and phase.words else ""
     detail = (
-        f"A step takes {format_ms(found.run_ms)}, the base {format_ms(found.base_ms)}{started}. "
+        f"A step takes {format_ms(found.run_ms)}{when}, the base {format_ms(found.base_ms)}. "
         f"Most of the change is {part.replace('_', ' ')} ({format_ms(found.delta_ms[part])})."
     )
     everywhere = len(ranks) == len(slow.run.facts.ranks)
-    subject = Subject(ranks=[] if everywhere else ranks, hosts=list(hosts), steps=[] if since is None else [since])
+    subject = Subject(ranks=[] if everywhere else ranks, hosts=list(hosts), steps=[] if phase is None else [phase.first])
     return Finding(
         code=code, title=title, detail=detail, action=action, source=_SOURCE, subject=subject, evidence=evidence,
         time_lost_ms=found.step_ms, cause=cause,
     )  # fmt: skip
-
-
-def _started(run: Run, since: int | None) -> str:
-    """Since when, if not from the beginning."""
-    return "" if since is None or since == min(run.facts.steps, default=since) else f" since step {since}"
 
 
 def _slower(found: Difference) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import polars as pl
 
 from netlab.postmortem.changes import LINK_CODES, Change
-from netlab.postmortem.series import part_means
+from netlab.postmortem.series import LAYERS, layer_means, part_means
 from netlab.run import Run
 from netlab.schema.comparison import COMPARED_CHANGES
-from netlab.units import NS_PER_MS, format_ms
-from netlab.verdict.model import Verdict
+from netlab.units import NS_PER_MS, format_ms, plural
+from netlab.verdict.model import FindingRow, Verdict
 
 __all__ = ["ledger"]
 
@@ -27,14 +27,19 @@ _LAYERS = {
     "intra_node": "exposed transfer inside hosts",
     "unplaced": "exposed transfer, layer unknown",
 }
+_UNTOLD = "exposed communication, not told from waiting"
 #: Differences of a mean step below this are left out: nobody acts on a microsecond.
 _SMALLEST_NS = 1_000.0
+#: Ports named in a line.
+_PORTS = 4
 
 _Row = tuple[str, str, str | None, str | None, float | None, bool]
 
 
 def ledger(base: Run, base_verdict: Verdict, run: Run, verdict: Verdict, differences: Iterable[Change], cause: str) -> pl.DataFrame:
-    """``COMPARED_CHANGES``: parts of the step, configuration and links that differ. The parts add up to the change of the step.
+    """``COMPARED_CHANGES``: parts of the step, configuration and links that differ.
+
+    Parts and layers add up to the change of the step, but for those below a microsecond.
 
     Parameters
     ----------
@@ -47,7 +52,7 @@ def ledger(base: Run, base_verdict: Verdict, run: Run, verdict: Verdict, differe
     """
     rows = [
         *_parts(base, run),
-        *_layers(base_verdict, verdict),
+        *_layers(base, run, told=base_verdict.split != "unknown" and verdict.split != "unknown"),
         *(("configuration", change.title, change.base, change.run, None, cause in change.explains) for change in differences),
         *_links(base_verdict, verdict, cause),
     ]
@@ -65,9 +70,10 @@ def _parts(base: Run, run: Run) -> list[_Row]:
     return [row for row in found if row is not None]
 
 
-def _layers(base: Verdict, verdict: Verdict) -> list[_Row]:
-    sides = [[getattr(side.totals, f"exposed_transfer_{layer}_ms") for layer in _LAYERS] for side in (base, verdict)]
-    found = [_change("transfer", what, old, new) for what, old, new in zip(_LAYERS.values(), *sides, strict=True)]
+def _layers(base: Run, run: Run, *, told: bool) -> list[_Row]:
+    old, new = layer_means(base), layer_means(run)
+    words = _LAYERS if told else _LAYERS | {"unplaced": _UNTOLD}
+    found = [_change("transfer", words[name], old[name], new[name]) for name in LAYERS]
     return [row for row in found if row is not None]
 
 
@@ -78,16 +84,39 @@ def _change(area: str, what: str, old: float | None, new: float | None) -> _Row 
 
 
 def _links(base: Verdict, verdict: Verdict, cause: str) -> list[_Row]:
-    """Findings about links that only one of the two has."""
-    old, new = ({(row.code, *row.subject.ports): row for row in side.findings if row.code in LINK_CODES} for side in (base, verdict))
-    found: list[_Row] = [
-        ("links", row.title, "not there", "found", _ns(row.time_lost_ms), cause == "fabric") for key, row in new.items() if key not in old
-    ]
-    for key, row in old.items():
-        if key not in new:
+    """Findings about links that one of the two lacks, or has on more ports. The same fault of some of the same ports is one fault."""
+    old, new = ([row for row in side.findings if row.code in LINK_CODES] for side in (base, verdict))
+    found: list[_Row] = []
+    for row in new:
+        before = _ports(other for other in old if _same_fault(other, row))
+        if before is None:
+            found.append(("links", row.title, "not there", "found", _ns(row.time_lost_ms), cause == "fabric"))
+        elif more := sorted(set(row.subject.ports) - before):
+            found.append(
+                (
+                    "links",
+                    f"{row.code} on more ports: {', '.join(more[:_PORTS])}",
+                    plural(len(before), "port"),
+                    plural(len(row.subject.ports), "port"),
+                    None,
+                    cause == "fabric",
+                )
+            )
+    for row in old:
+        if not any(_same_fault(row, other) for other in new):
             time = _ns(row.time_lost_ms)
             found.append(("links", row.title, "found", "not there", None if time is None else -time, False))
     return found
+
+
+def _same_fault(one: FindingRow, other: FindingRow) -> bool:
+    return one.code == other.code and (one.subject.ports == other.subject.ports or bool({*one.subject.ports} & {*other.subject.ports}))
+
+
+def _ports(rows: Iterable[FindingRow]) -> set[str] | None:
+    """All ports of some findings; None without a finding."""
+    sets = [set(row.subject.ports) for row in rows]
+    return set().union(*sets) if sets else None
 
 
 def _ns(time_ms: float | None) -> float | None:

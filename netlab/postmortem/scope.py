@@ -8,7 +8,7 @@ from netlab.postmortem.aligned import numbered_alike
 from netlab.postmortem.series import step_times
 from netlab.run import Run
 from netlab.schema.comparison import COMPARED_SCOPE
-from netlab.units import format_numbers
+from netlab.units import format_numbers, plural
 from netlab.verdict.model import Verdict
 
 __all__ = ["comparable"]
@@ -59,10 +59,10 @@ def _ranks(base: Run, run: Run) -> _Row:
             "times of a step compare only if each rank does the same work."
         )
     if old == new:
-        return "ranks", True, f"All {len(new)} ranks beside themselves.{sizes}", None
+        return "ranks", True, f"{plural(len(new), 'rank')}, each beside itself.{sizes}", None
     alone = sorted(new - old)
-    own = f" Ranks {format_numbers(alone)} of the run stand beside the base's mean." if alone else ""
-    return "ranks", True, f"{len(old & new)} ranks of both beside themselves.{own}{sizes}", None
+    own = f" {plural(len(alone), 'rank')} of the run ({format_numbers(alone)}) beside the base's mean." if alone else ""
+    return "ranks", True, f"{plural(len(old & new), 'rank')} of both beside themselves.{own}{sizes}", None
 
 
 def _hardware(base: Run, run: Run) -> _Row:
@@ -95,6 +95,6 @@ def _both(aspect: str, base: Run, run: Run, table: str, action: str, rows: pl.Ex
 
 def _placement(base: Run, run: Run) -> _Row:
     if base.facts.hosts and run.facts.hosts:
-        return "placement", True, f"{len(base.facts.hosts)} hosts in the base, {len(run.facts.hosts)} in the run.", None
+        return "placement", True, f"{plural(len(base.facts.hosts), 'host')} in the base, {len(run.facts.hosts)} in the run.", None
     action = "Put ranks.csv (rank,host) beside the traces; traces of PyTorch 2.2 and later name their host."
     return "placement", False, "Hosts are not known on both sides.", action

@@ -13,10 +13,12 @@ from netlab.chance import welch_p_value
 from netlab.run import Run
 from netlab.units import NS_PER_MS
 
-__all__ = ["PARTS", "SMALLEST_CHANGE", "Difference", "compared_rows", "difference", "part_means", "step_times"]
+__all__ = ["LAYERS", "PARTS", "SMALLEST_CHANGE", "Difference", "compared_rows", "difference", "layer_means", "part_means", "step_times"]
 
 #: The parts that add up to a step.
 PARTS = ("compute", "exposed_transfer", "exposed_wait", "exposed_memory", "idle")
+#: Where transfer ran; its exposed times of the three add up to ``exposed_transfer``.
+LAYERS = ("inter_node", "intra_node", "unplaced")
 #: Level of the test, and the smallest change of the step that is worth a word.
 LEVEL, SMALLEST_CHANGE = 0.01, 0.02
 #: With fewer steps the variation is not known, and only a change that nobody would take for noise counts.
@@ -64,6 +66,13 @@ def part_means(run: Run) -> pl.DataFrame:
     rows = compared_rows(run)
     means = [(pl.col(f"{part}_ns").mean() / NS_PER_MS).alias(part) for part in ("step", *PARTS, "hidden_transfer")]
     return rows.group_by("rank").agg(means).sort("rank")
+
+
+def layer_means(run: Run) -> dict[str, float]:
+    """Exposed transfer by layer in milliseconds, a mean over ranks like those of `part_means`. Unknown waiting is in ``unplaced``."""
+    layers = [pl.col(f"exposed_transfer_{name}_ns").mean().alias(name) for name in LAYERS]
+    means = compared_rows(run).group_by("rank").agg(layers).select(pl.col(LAYERS).mean()).row(0, named=True)
+    return {name: (value or 0.0) / NS_PER_MS for name, value in means.items()}
 
 
 def difference(base: Run, run: Run) -> Difference | None:

@@ -11,10 +11,10 @@ from importlib.resources import files
 
 import polars as pl
 
-from netlab.figures.frames import members_text, plural, rows_frame
+from netlab.figures.frames import members_text, rows_frame
 from netlab.report.markup import Html, box, chips, details, table
 from netlab.report.study import Study
-from netlab.units import format_ms
+from netlab.units import format_ms, plural
 from netlab.verdict.card import CARD_CSS, card_html
 from netlab.verdict.model import FindingRow
 from netlab.verdict.rows import SourceRow

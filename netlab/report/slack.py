@@ -53,7 +53,7 @@ def slack_payload(verdict: Verdict, report: str = "report.html", failure: str | 
         blocks.append({"type": "divider"})
         blocks += [{"type": "section", "text": _plain(_finding(number, row))} for number, row in enumerate(shown, 1)]
     more = len(verdict.findings) - len(shown)
-    last = [f"{more} more findings"] if more else []
+    last = [f"{more} more finding{'' if more == 1 else 's'}"] if more else []
     blocks.append({"type": "context", "elements": [_plain(", ".join([*last, f"report: {report}"]))]})
     return {"text": _escaped(f"{title}. {verdict.headline}")[:_SECTION_CHARACTERS], "blocks": blocks}
 

@@ -61,8 +61,8 @@ def test_ranks_of_one_run_alone_have_nothing_beside_them() -> None:
     assert shown.rows() == [(0, 10, None), (1, 10, 12), (2, None, 12)]
 
 
-def with_collectives(rows: list[tuple[str, int, int]]) -> Run:
-    """Instances of two members in step 1: group, start in ms, transfer in ms."""
+def with_collectives(rows: list[tuple[str, int, int]], steps: int = 1) -> Run:
+    """Instances of two members in the first of some steps: group, start in ms, transfer in ms."""
     frame = pl.DataFrame(
         [
             {"instance": number, "group": group, "op": "all_reduce", "rank": rank, "activity": 2 * number + place, "window": 0, "step": 1}
@@ -72,7 +72,7 @@ def with_collectives(rows: list[tuple[str, int, int]]) -> Run:
         ]
     )
     table = TABLES["collectives"].conform(frame, split="measured", layer="inter_node", members=2, seen=2)
-    made = run({1: 100, 2: 100}, ranks=(0, 1, 2, 3))
+    made = run(dict.fromkeys(range(1, steps + 1), 100), ranks=(0, 1, 2, 3))
     return made.with_frames({"collectives": table})
 
 
@@ -88,6 +88,22 @@ def test_groups_that_the_runs_do_not_share_are_compared_by_layer() -> None:
     assert shown.rows() == [("inter_node", 0, 5, 8)]
 
 
+def test_a_place_knows_in_how_many_steps_it_is() -> None:
+    base, slow = with_collectives([("0,1", 0, 5), ("2,3", 0, 5)], steps=4), with_collectives([("0,1", 0, 5), ("0,1", 9, 5), ("2,3", 0, 5)])
+    beside = collectives_beside(base, slow).sort("scope", "place").select("scope", "place", "base_share", "run_share")
+    assert beside.rows() == [("0,1", 0, 0.25, 1), ("0,1", 1, None, 1), ("2,3", 0, 0.25, 1)]
+
+
+def test_a_step_captured_twice_stands_beside_its_own_repeat() -> None:
+    def captured(first_window: int, ms: tuple[int, int]) -> Run:
+        one, two = run({1: ms[0], 2: ms[0]}), run({1: ms[1], 2: ms[1]})
+        rows = [side.frame("breakdown").with_columns(window=pl.lit(at, pl.Int32)) for at, side in enumerate((one, two), first_window)]
+        return one.with_frames({"breakdown": pl.concat(rows).sort("rank", "window", "step")})
+
+    beside = steps_beside(captured(0, (10, 20)), captured(3, (11, 22)))
+    assert times(beside) == [(1, 1, 10, 11), (2, 2, 10, 11), (1, 1, 20, 22), (2, 2, 20, 22)]
+
+
 def test_what_cannot_be_compared_is_said_with_what_to_record() -> None:
     made = made_run(ranks=4, steps=4, slow_rank=1)
     bare = run({1: 10, 2: 10})
@@ -96,9 +112,15 @@ def test_what_cannot_be_compared_is_said_with_what_to_record() -> None:
     said = {aspect: (ok, says, action) for aspect, ok, says, action in scope.rows()}
     assert not said["waiting against transfer"][0]
     assert "Not measured in the base" in said["waiting against transfer"][1]
-    assert "first beside first" in said["steps"][1] or "by number" in said["steps"][1]
+    assert "by number" in said["steps"][1]
     assert not said["transport and NICs"][0]
     assert "NCCL_DEBUG_FILE" in str(said["transport and NICs"][2])
+
+
+def test_steps_with_other_numbers_are_said_to_stand_first_beside_first() -> None:
+    made = made_run(ranks=4, steps=4, slow_rank=1)
+    scope = comparison_tables(Side(run({900: 10, 901: 10}), made.verdict), Side(made.run, made.verdict), made.verdict)["compared_scope"]
+    assert "first beside first" in scope.filter(pl.col("aspect") == "steps")["says"].item()
 
 
 @pytest.mark.parametrize("name", ["compared_steps", "compared_ranks", "compared_collectives", "compared_changes", "compared_scope"])
