@@ -180,7 +180,7 @@ def _first_finding(
     slow: Side, found: Difference, part: str, cause: str, ranks: list[int], explained: list[Change], phase: Phase | None
 ) -> Finding:
     code, title, what = _TITLES[cause]
-    action = f"Compare {what} with the base."
+    action = " ".join([f"Compare {what} with the base.", *_where_to_look(slow.verdict, cause)])
     title = title.format(ranks=", ".join(map(str, ranks)))
     hosts: tuple[str, ...] = ()
     evidence: list[dict[str, Any]] = [{"part": name, "delta_ms": round(value, 6)} for name, value in found.delta_ms.items()]
@@ -194,11 +194,16 @@ def _first_finding(
         f"Most of the change is {part.replace('_', ' ')} ({format_ms(found.delta_ms[part])})."
     )
     everywhere = len(ranks) == len(slow.run.facts.ranks)
-    subject = Subject(ranks=[] if everywhere else ranks, hosts=list(hosts), steps=[] if phase is None else [phase.first])
+    subject = Subject(ranks=[] if everywhere else ranks, hosts=list(hosts), steps=[] if phase is None or phase.whole else [phase.first])
     return Finding(
         code=code, title=title, detail=detail, action=action, source=_SOURCE, subject=subject, evidence=evidence,
         time_lost_ms=found.step_ms, cause=cause,
     )  # fmt: skip
+
+
+def _where_to_look(verdict: Verdict, cause: str) -> list[str]:
+    """What the slow run by itself says to do about its transfer, where that is what grew."""
+    return [row.action for row in verdict.findings if row.code == "NETWORK_SHARE"][:1] if cause in ("fabric", "intra_node") else []
 
 
 def _slower(found: Difference) -> str:

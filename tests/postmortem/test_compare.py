@@ -60,3 +60,11 @@ def test_runs_that_differ_by_their_seed_alone_are_no_regression(base: Side, tmp_
     verdicts: list[Verdict] = [compare(base, side(tmp_path / str(seed), "none", seed)) for seed in (11, 12, 13)]
     assert [v.compare.significant for v in verdicts if v.compare is not None] == [False, False, False]
     assert all(verdict.headline.startswith("No difference") for verdict in verdicts)
+
+
+def test_slower_transfer_takes_over_what_the_slow_run_says_to_do(base: Side, tmp_path: Path) -> None:
+    slow = side(tmp_path, "slow-fabric", 4)
+    first = compare(base, slow).findings[0]
+    own = next(row.action for row in slow.verdict.findings if row.code == "NETWORK_SHARE")
+    assert first.action == f"Compare links, transport and placement with the base. {own}"
+    assert first.subject.steps == [], "slow from its start: no step is the first slow one"
