@@ -12,9 +12,9 @@ import msgspec
 
 if TYPE_CHECKING:
     from netlab.config import Settings
-    from netlab.pipeline.analysis import Analysis
+    from netlab.run import Run
 
-__all__ = ["print_missing_inputs", "print_settings", "print_versions"]
+__all__ = ["print_recorded", "print_settings", "print_versions"]
 
 _PACKAGES = (
     "polars",
@@ -31,32 +31,6 @@ _PACKAGES = (
     "jupyterlab",
 )
 _EXTRAS = {"torch": "netlab.capture and codec calibration", "distributed": "--scheduler", "jupyterlab": "exploration in JupyterLab"}
-
-#: What a run may lack: the table that would hold it, what it would add, and how to record it.
-_RECORDINGS = (
-    (
-        "device_events",
-        "device activity: shares of compute and communication",
-        "profile with torch.profiler activities CPU and CUDA, or netlab.capture(DIR)",
-    ),
-    (
-        "sync_events",
-        "recorded dependencies for what-if",
-        "torch.profiler experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True)",
-    ),
-    (
-        "communicators",
-        "transport, NICs and NCCL settings",
-        "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH,TUNING NCCL_DEBUG_FILE=DIR/nccl.%h.%p.log",
-    ),
-    (
-        "flight",
-        "hanging and mismatched collectives",
-        "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_NCCL_ENABLE_TIMING=1",
-    ),
-    ("counters", "switch and NIC counters: which link", "a CSV of timestamp,device,port,counter,value, or a Prometheus query_range answer"),
-    ("link_speed_tests", "the measured roofline", "all_reduce_perf -b 8 -e 8G -f 2 of nccl-tests on the same hosts"),
-)
 
 
 def print_settings(settings: Settings) -> None:
@@ -90,17 +64,17 @@ def print_versions() -> None:
     print(f"  browser            {browser or 'none found; only the browser tests need one'}")
 
 
-def print_missing_inputs(analysis: Analysis) -> None:
-    """What a run lacks, what that would add, and the command that records it."""
-    run = analysis.run
+def print_recorded(run: Run) -> None:
+    """What a run was recorded with, what it lacks, what that would add, and the command that records it."""
+    from netlab.pipeline.recorded import recorded
+
     facts = run.facts
     print(f"\n{run.name}: {len(facts.ranks)} of {facts.world_size or '?'} ranks, {len(facts.steps)} steps")
-    if facts.missing_ranks:
-        print(
-            f"  missing ranks {', '.join(map(str, facts.missing_ranks[:32]))}: without them waiting cannot be told from transfer for sure"
-        )
-    if not facts.steps:
-        print("  no step marks: call profiler.step() once per iteration, or netlab.capture(DIR) and cap.step()")
-    for table, adds, how in _RECORDINGS:
-        has = run.manifest.tables.get(table, 0)
-        print(f"  {'has ' if has else 'lacks'} {adds}" + ("" if has else f"\n        record: {how}"))
+    found = recorded(run)
+    for row in found:
+        note = f" ({row.note})" if row.note else ""
+        print(f"  {row.state:<9}{row.adds}{note}")
+        if row.state in ("lacks", "partly"):
+            print(f"           record: {row.how}")
+    lacking = sum(row.state in ("lacks", "partly") for row in found)
+    print(f"  {lacking} of {len(found)} to record the next time" if lacking else "  nothing to add the next time")

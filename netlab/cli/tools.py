@@ -98,11 +98,11 @@ def doctor(
     verbose: VerboseOption = False,
 ) -> int:
     """Versions, extras and what works here; with a run, what it lacks."""
-    from netlab.cli.inform import print_missing_inputs, print_versions
+    from netlab.cli.inform import print_recorded, print_versions
 
     print_versions()
     if paths:
-        print_missing_inputs(analysis_of(paths, settings_of(paths, None, None, None, None), None, 1, None, True))
+        print_recorded(analysis_of(paths, settings_of(paths, None, None, None, None), None, 1, None, True).run)
     return 0
 
 
