@@ -1,4 +1,4 @@
-"""Commands around the judging: ingest, export, plan, synth, notebooks, config, doctor."""
+"""Commands around the judging: ingest, export, plan, synth, notebooks, run, config, doctor."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from netlab.cli.common import analysis_of, app, settings_of, write_json
 from netlab.cli.options import (
     ConfigOption,
     JsonOption,
+    OutOption,
     Paths,
     QuietOption,
     RanksOption,
@@ -113,6 +114,27 @@ def notebooks(folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where 
 
     for path in copy_notebooks(folder):
         print(path)
+    return 0
+
+
+@app.command()
+def run(
+    notebook: Annotated[
+        str, typer.Argument(metavar="NOTEBOOK", help="One of the workbook's, such as explore, or a file.", show_default=False)
+    ],
+    given: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the notebook, such as run=PATH; repeatable.")
+    ] = None,
+    out: OutOption = None,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+) -> int:
+    """Run a notebook of the workbook, or your copy of one, into report.html and report.ipynb."""
+    from netlab.report import write_notebook
+
+    page = write_notebook(notebook, out, given or [])
+    if not quiet:
+        print(f"report: {page}")
     return 0
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from netlab.report.slack import slack_payload, write_slack
     from netlab.report.study import Study, run_paths
     from netlab.report.trend import Trend, trend_card, trend_exhibit, trend_runs, write_history
+    from netlab.report.workbook import write_notebook
     from netlab.report.write import write_page, write_report
 
 _HOMES = {
@@ -46,6 +47,7 @@ _HOMES = {
     "what_if": "sections",
     "write_history": "trend",
     "write_junit": "sidecars",
+    "write_notebook": "workbook",
     "write_page": "write",
     "write_report": "write",
     "write_slack": "slack",
@@ -77,6 +79,7 @@ __all__ = [
     "what_if",
     "write_history",
     "write_junit",
+    "write_notebook",
     "write_page",
     "write_report",
     "write_slack",

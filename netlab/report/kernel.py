@@ -15,6 +15,8 @@ __all__ = ["CELL_TIMEOUT_S", "START_TIMEOUT_S", "run_notebook"]
 
 CELL_TIMEOUT_S = 1_800
 START_TIMEOUT_S = 180
+#: Bytes of a path in sun_path of unix(7), less its end; macOS has 104.
+_LONGEST_SOCKET = 103
 
 # jsonschema, which Altair and nbformat load, tries rfc3987_syntax, which builds a grammar for 1.3 s of CPU at import. It serves only the
 # check of IRIs in schemas, of which there are none here; None in sys.modules makes the import fail as if it were not installed.
@@ -51,6 +53,7 @@ def run_notebook(source: Path, target: Path, parameters: Mapping[str, Any], fold
         from nbclient.exceptions import CellTimeoutError, DeadKernelError
         from papermill import execute_notebook
         from papermill.exceptions import PapermillExecutionError
+        from traitlets.config import Config
 
         failure = None
         try:
@@ -64,6 +67,7 @@ def run_notebook(source: Path, target: Path, parameters: Mapping[str, Any], fold
                 start_timeout=START_TIMEOUT_S,
                 execution_timeout=CELL_TIMEOUT_S,
                 autosave_cell_every=0,
+                config=Config(_sockets(log.parent)),
             )
         except PapermillExecutionError as error:
             failure = f"cell {error.exec_count} raised {error.ename}: {_one_line(error.evalue)}"
@@ -75,6 +79,15 @@ def run_notebook(source: Path, target: Path, parameters: Mapping[str, Any], fold
             failure = f"its kernel did not start: {_one_line(_last_words(log) or str(error))}"
         saved = target if target.exists() else source
         return nbformat.read(str(saved), as_version=4), failure
+
+
+def _sockets(home: Path) -> dict[str, dict[str, str]]:
+    """Talk to the kernel over files: other users of this machine cannot listen, and it works where not even loopback is up.
+
+    The system bounds the length of a socket's path, and a long TMPDIR leaves no room: then it is TCP, as everywhere.
+    """
+    place = str(home / "k")
+    return {"KernelManager": {"transport": "ipc", "ip": place}} if len(place) + len("-12345") < _LONGEST_SOCKET else {}
 
 
 def _spare_the_grammar() -> None:

@@ -13,7 +13,7 @@ import msgspec
 from netlab.config import nearest
 from netlab.errors import ConfigError, ReportError
 
-__all__ = ["check_parameters", "declared_parameters", "refuse_unknown"]
+__all__ = ["check_parameters", "declared_parameters", "parsed_parameters", "refuse_unknown"]
 
 
 def declared_parameters(notebook: Path) -> list[str]:
@@ -24,14 +24,59 @@ def declared_parameters(notebook: Path) -> list[str]:
     ReportError
         If the file is no notebook or has no such cell.
     """
+    return _assigned(_parameters_cell(notebook))
+
+
+def _parameters_cell(notebook: Path) -> str:
     try:
         cells = msgspec.json.decode(notebook.read_bytes())["cells"]
     except (OSError, msgspec.DecodeError, KeyError, TypeError) as error:
         raise ReportError(f"{notebook} is no notebook ({error}); install netlab again or copy it with netlab notebooks DIR.") from error
     for cell in cells:
         if "parameters" in cell.get("metadata", {}).get("tags", []):
-            return _assigned("".join(cell["source"]))
+            return "".join(cell["source"])
     raise ReportError(f"{notebook} has no cell tagged parameters; tag the cell that holds them.")
+
+
+def parsed_parameters(notebook: Path, words: Sequence[str]) -> dict[str, Any]:
+    """Parameters given as ``name=value``, each of the type of the notebook's default.
+
+    Raises
+    ------
+    ConfigError
+        A word without a value, a name that the notebook does not declare (with the nearest one), or a value of another type.
+    """
+    defaults = _defaults(_parameters_cell(notebook))
+    given: dict[str, Any] = {}
+    for word in words:
+        name, sign, text = word.partition("=")
+        if not sign:
+            raise ConfigError(f"--set {word}: give a parameter and its value, such as run=PATH.")
+        refuse_unknown([name], list(defaults))
+        given[name] = text if isinstance(defaults[name], str) else _parsed(name, text, defaults[name])
+    return given
+
+
+def _parsed(name: str, text: str, default: Any) -> Any:
+    try:
+        value = ast.literal_eval({"true": "True", "false": "False"}.get(text, text))
+    except (ValueError, SyntaxError):
+        value = text
+    if default is None or type(value) is type(default) or (isinstance(default, float) and type(value) is int):
+        return value
+    raise ConfigError(f"--set {name}={text}: the notebook wants a value such as {default!r}.")
+
+
+def _defaults(source: str) -> dict[str, Any]:
+    """Names of a parameters cell and their values; None where a value is no plain one."""
+    found: dict[str, Any] = {}
+    for names, value in _assignments(source):
+        try:
+            plain = None if value is None else ast.literal_eval(value)
+        except ValueError:
+            plain = None
+        found.update(dict.fromkeys(names, plain))
+    return found
 
 
 def refuse_unknown(given: Mapping[str, Any] | Sequence[str], declared: Sequence[str]) -> None:
@@ -76,12 +121,17 @@ def check_parameters() -> None:
 
 def _assigned(source: str) -> list[str]:
     """Names assigned at the top level of a cell; none if it is no plain Python."""
+    return [name for names, _ in _assignments(source) for name in names]
+
+
+def _assignments(source: str) -> list[tuple[list[str], ast.expr | None]]:
     try:
         body = ast.parse(source).body
     except SyntaxError:
         return []
-    names = []
+    found = []
     for node in body:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-        names += [target.id for target in targets if isinstance(target, ast.Name)]
-    return names
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            found.append(([target.id for target in targets if isinstance(target, ast.Name)], node.value))
+    return found

@@ -125,43 +125,45 @@ def _check_own(target: Path) -> None:
     refuse_foreign(target, [*_PLACES, *sorted(tables)], listed, _NO_REPORT)
 
 
-def write_page(notebook: str, folder: Path, parameters: Mapping[str, Any], title: str) -> Path:
-    """Run one of the notebooks in a folder and write it there as ``report.ipynb`` and ``report.html``.
+def write_page(notebook: str | Path, folder: Path, parameters: Mapping[str, Any], title: str = "", *, cwd: Path | None = None) -> Path:
+    """Run a notebook and write it into a folder as ``report.ipynb`` and ``report.html``.
 
     Parameters
     ----------
     notebook
-        Its name in ``notebooks/``.
+        Its name in ``notebooks/``, or the path of another one.
     folder
-        Working directory of the kernel, which holds what the notebook reads; both files appear there at the end.
+        Where both files appear at the end.
     parameters
         For the notebook.
     title
-        Of the page.
+        Of the page; by default the notebook's heading.
+    cwd
+        Working directory of the kernel; by default the folder.
 
     Raises
     ------
     ConfigError
         A parameter is not one of the notebook's.
     ReportError
-        The notebook failed; the notebook stands there as far as it came.
+        The notebook failed; it stands there as far as it came, and the page says what failed.
     """
     from netlab.report.page import page_html
 
-    source = notebooks_folder() / f"{notebook}.ipynb"
+    source = notebook if isinstance(notebook, Path) else notebooks_folder() / f"{notebook}.ipynb"
     refuse_unknown(parameters, declared_parameters(source))
     try:
         with tempfile.TemporaryDirectory(prefix=".page-", dir=folder) as text:
             draft = Path(text)
-            executed, failure = run_notebook(source, draft / "report.ipynb", parameters, folder)
-            if failure is None:
-                (draft / "report.html").write_text(page_html(executed, title=title), "utf-8")
+            executed, failure = run_notebook(source, draft / "report.ipynb", parameters, cwd if cwd is not None else folder)
+            page = page_html(executed, title=title) if failure is None else failure_page(None, failure, executed, title or source.stem)
+            (draft / "report.html").write_text(page, "utf-8")
             for part in sorted(draft.iterdir(), key=lambda path: path.name == "report.html"):
                 part.replace(folder / part.name)
     except OSError as error:
         raise ReportError(f"The report could not be written to {folder}: {error.strerror or error}; choose another folder.") from error
     if failure is not None:
-        raise ReportError(f"The notebook {notebook} failed: {failure} See {folder / 'report.ipynb'}.")
+        raise ReportError(f"The notebook {source.stem} failed: {failure} See {folder / 'report.html'} and {folder / 'report.ipynb'}.")
     return folder / "report.html"
 
 
