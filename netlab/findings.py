@@ -19,6 +19,7 @@ FINDING_CODES: dict[str, str] = {
     "MOSTLY_WAITING": "Communication is above the threshold, but most of it is waiting.",
     "STRAGGLER": "One rank makes the others wait, by its own compute, host or input.",
     "SLOW_TRANSFER_ELSEWHERE": "Ranks wait because a member was held up by transfer in another group or pair.",
+    "UNEVEN_OPERATIONS": "A job waits for ranks, a stage or micro-batches whose operations take longer than is usual for their kind.",
     "PIPELINE_BUBBLE": "A receive waits for its sender's normal compute.",
     "HOST_BOUND": "The GPU is idle and waits for launches.",
     "HOST_COPIES": "Copies between host and device take more than a tenth of the step.",

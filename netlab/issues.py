@@ -44,6 +44,7 @@ ISSUE_CODES: dict[str, str] = {
     "NO_STEPS": "The trace has no ProfilerStep; figures are over the whole capture.",
     "STEP_WITHOUT_DEVICE_EVENTS": "A step has launches, but no device events; it is kept out of the figures.",
     "NO_DEVICE_EVENTS": "The trace has no device activity; shares cannot be given.",
+    "SCHEDULE_UNKNOWN": "The operations of a job do not follow a pipeline schedule that is known, so they cannot be replayed.",
     "NO_COMMUNICATION": "No communication was seen.",
     "COMMUNICATORS_APART": "Logs of old versions name no communicator; those of several files could not be joined for certain.",
     "COMM_ON_COMPUTE_STREAM": "Communication runs on the stream of compute and cannot overlap it.",

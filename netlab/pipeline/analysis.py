@@ -20,7 +20,7 @@ from netlab.diagnose.links import link_findings
 from netlab.diagnose.localise import Localisation, localise, mark_links
 from netlab.diagnose.nccl import nccl_findings
 from netlab.errors import RunError
-from netlab.findings import findings_frame
+from netlab.findings import Finding, findings_frame
 from netlab.issues import Issue, issues_frame
 from netlab.pipeline.ingest import Progress
 from netlab.pipeline.stages import ingest_inputs, open_run, run_name, stored_run
@@ -60,16 +60,17 @@ def analyse(
 def analyse_run(run: Run, threshold: Fraction) -> Analysis:
     """Attribute and judge an opened run; the result's run holds the tables of attribution and ``findings`` too."""
     figures = _figures(run, threshold)
-    if figures.issues:
+    uneven, doubts = _job_findings(run)
+    if figures.issues or doubts:
         known = msgspec.convert(run.frame("issues").to_dicts(), list[Issue])
-        run = run.with_frames({"issues": issues_frame([*known, *figures.issues])})
+        run = run.with_frames({"issues": issues_frame([*known, *figures.issues, *doubts])})
     localisation = localise(run)
     if localisation.verdicts:
         run = run.with_frames({"links": mark_links(run.frame("links"), localisation)})
     if localisation.clocks:
         clocks = {device: (clock.offset_ns, clock.low_ns, clock.high_ns) for device, clock in localisation.clocks}
         run = run.with_frames({"counter_coverage": with_clocks(run.frame("counter_coverage"), clocks)})
-    judgement = _judgement(run, figures, localisation)
+    judgement = _judgement(run, figures, localisation, uneven)
     verdict = build_verdict(run, figures, judgement)
     tables = {**figures.tables, **link_evidence(run, localisation), "findings": findings_frame(judgement.findings)}
     return Analysis(run.with_frames(tables), verdict)
@@ -92,8 +93,18 @@ def _figures(run: Run, threshold: Fraction) -> Attribution:
     )
 
 
-def _judgement(run: Run, figures: Attribution, localisation: Localisation) -> Judgement:
-    evidence = [*nccl_findings(run, breakdown=figures.breakdown), *link_findings(run, run.manifest.config.limits, localisation)]
+def _job_findings(run: Run) -> tuple[list[Finding], list[Issue]]:
+    """What operation-level traces of jobs tell; the replay is loaded for them alone."""
+    operations = run.frame("job_operations")
+    if operations.is_empty():
+        return [], []
+    from netlab.whatif.uneven import uneven_findings
+
+    return uneven_findings(operations)
+
+
+def _judgement(run: Run, figures: Attribution, localisation: Localisation, more: Sequence[Finding]) -> Judgement:
+    evidence = [*more, *nccl_findings(run, breakdown=figures.breakdown), *link_findings(run, run.manifest.config.limits, localisation)]
     concluded = judge(figures, run.facts, evidence)
     return Judgement(
         status=concluded.status,

@@ -16,10 +16,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from netlab.errors import RunError
+from netlab.units import NS_PER_MS
 from netlab.whatif.megatron_program import Program, build_program
 from netlab.whatif.replay import replay
 
-__all__ = ["Slowdown", "slowdown"]
+__all__ = ["Job", "Slowdown", "open_job", "slowdown"]
 
 Floats = NDArray[np.float64]
 
@@ -62,15 +63,36 @@ class Slowdown:
         return 1 - 1 / self.slowdown
 
 
-def slowdown(operations: pl.DataFrame, *, keep: Iterable[str] = ()) -> Slowdown:
-    """Straggler slowdown of one job.
+@dataclass(frozen=True)
+class Job:
+    """One job, ready to be replayed. Times are (operation, data-parallel rank, step) in ns."""
+
+    program: Program
+    ranks: int
+    own: Floats
+    measured_ms: float
+    operations: int
+
+    def even(self, keep: Iterable[str] = ()) -> Floats:
+        """Each operation with the mean (compute) or median (communication) of its kind; kinds in ``keep`` with their own times."""
+        even = self.own.copy()
+        for op in sorted({*self.program.ops} - {*keep}):
+            rows = np.array([place for place, name in enumerate(self.program.ops) if name == op])
+            even[rows] = np.median(self.own[rows]) if op in _EVEN_BY_MEDIAN else self.own[rows].mean()
+        return even
+
+    def step_ms(self, times: Floats) -> float:
+        """Mean step when operations take these times."""
+        return float(_step_times(self.program, times, self.ranks).mean()) / NS_PER_MS
+
+
+def open_job(operations: pl.DataFrame) -> Job:
+    """Program and times of one job.
 
     Parameters
     ----------
     operations
         ``JOB_OPERATIONS`` rows of one source. Steps that lack operations of the first one are left out.
-    keep
-        Kinds of operation that keep their own times in the even replay: the slowdown of the others.
 
     Raises
     ------
@@ -84,17 +106,30 @@ def slowdown(operations: pl.DataFrame, *, keep: Iterable[str] = ()) -> Slowdown:
     first = frame.filter((pl.col("dp_rank") == 0) & (pl.col("step") == frame["step"].min()))
     program = build_program(first, ranks)
     start, end = _matrix(frame, program, "start_ns"), _matrix(frame, program, "end_ns")
-    own = _own_times(program, start, end)
-    even = _even_times(program, own, set(keep))
-    replayed, evened = _step_times(program, own, ranks), _step_times(program, even, ranks)
     measured = end.max(axis=(0, 1)) - start.min(axis=(0, 1))
+    own = _own_times(program, start, end)
+    return Job(program=program, ranks=ranks, own=own, measured_ms=float(measured.mean()) / NS_PER_MS, operations=frame.height)
+
+
+def slowdown(operations: pl.DataFrame, *, keep: Iterable[str] = ()) -> Slowdown:
+    """Straggler slowdown of one job.
+
+    Parameters
+    ----------
+    operations
+        As in ``open_job``, which raises what this raises.
+    keep
+        Kinds of operation that keep their own times in the even replay: the slowdown of the others.
+    """
+    job = open_job(operations)
+    replayed, evened = job.step_ms(job.own), job.step_ms(job.even(keep))
     return Slowdown(
-        slowdown=float(replayed.mean() / evened.mean()),
-        replayed_ms=float(replayed.mean()) / 1e6,
-        even_ms=float(evened.mean()) / 1e6,
-        measured_ms=float(measured.mean()) / 1e6,
-        steps=len(replayed),
-        operations=frame.height,
+        slowdown=replayed / evened,
+        replayed_ms=replayed,
+        even_ms=evened,
+        measured_ms=job.measured_ms,
+        steps=job.own.shape[2],
+        operations=job.operations,
     )
 
 
@@ -132,14 +167,6 @@ def _own_times(program: Program, start: Floats, end: Floats) -> Floats:
         buffered[members] = True
     own[buffered] = np.where(own[buffered] <= -_BUFFERED_NS, 0.0, own[buffered])
     return own
-
-
-def _even_times(program: Program, own: Floats, keep: set[str]) -> Floats:
-    even = own.copy()
-    for op in sorted(set(program.ops) - keep):
-        rows = np.array([place for place, name in enumerate(program.ops) if name == op])
-        even[rows] = np.median(own[rows]) if op in _EVEN_BY_MEDIAN else own[rows].mean()
-    return even
 
 
 def _step_times(program: Program, own: Floats, ranks: int) -> Floats:

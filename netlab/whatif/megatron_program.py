@@ -37,6 +37,8 @@ class Program:
 
     names: tuple[str, ...]
     ops: tuple[str, ...]
+    #: Pipeline stage of each operation.
+    stages: Ints
     #: Members that move data together; True: together with the same operation of every data-parallel rank.
     groups: tuple[tuple[Ints, bool], ...]
     end_node: Ints
@@ -235,6 +237,7 @@ def _laid_out(draft: _Draft) -> Program:
     return Program(
         names=tuple(str(row["name"]) for row in draft.rows),
         ops=tuple(str(row["op"]) for row in draft.rows),
+        stages=np.array([int(row["stage"]) for row in draft.rows]),
         groups=tuple((np.array(members), all_ranks) for members, all_ranks in draft.groups if members),
         end_node=end_node,
         position=position,
