@@ -54,6 +54,9 @@ report.data_quality(study)
 report.exhibit(study, "comparison")
 
 # %%
+report.exhibit(study, "compute-by-rank")
+
+# %%
 report.exhibit(study, "attribution")
 
 # %%

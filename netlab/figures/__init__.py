@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from netlab.figures.link_times import link_use_over_time
     from netlab.figures.links import link_use, link_use_frame
     from netlab.figures.nccl import error_timeline, error_timeline_frame, nic_use, nic_use_frame
+    from netlab.figures.operations import compute_frame, compute_map
     from netlab.figures.outlook import best_scenario, scenario_frame
     from netlab.figures.parts import attribution
     from netlab.figures.renderer import compile_vega, enable
@@ -63,6 +64,8 @@ _HOMES = {
     "communicator_map": "communicators",
     "communicator_map_frame": "communicators",
     "compile_vega": "renderer",
+    "compute_frame": "operations",
+    "compute_map": "operations",
     "course_frame": "counting",
     "course_title": "counting",
     "coverage_frame": "counting",
@@ -124,6 +127,8 @@ __all__ = [
     "communicator_map",
     "communicator_map_frame",
     "compile_vega",
+    "compute_frame",
+    "compute_map",
     "course_frame",
     "course_title",
     "coverage_frame",

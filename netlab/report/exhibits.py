@@ -47,6 +47,24 @@ def _attribution(study: Study) -> Exhibit | Missing:
     return Exhibit(chart, frame, {"rank": "rank", **_PARTS}, "tables/breakdown.parquet")
 
 
+def _compute_by_rank(study: Study) -> Exhibit | Missing | None:
+    operations = study.run.frame("job_operations")
+    if operations.is_empty():
+        return None
+    if operations["source"].n_unique() > 1:
+        return Missing("No map of compute", "There are operations of several jobs; a map is of one.", "netlab report trace-JOB.parquet")
+    frame = figures.compute_frame(operations)
+    labels = {
+        "rank": "rank",
+        "stage": "pipeline stage",
+        "dp_rank": "data-parallel rank",
+        "compute_ms": "compute in a step (ms)",
+        "spread_ms": "standard deviation over steps (ms)",
+        "excess": "above the mean",
+    }
+    return Exhibit(figures.compute_map(frame) if frame.height else None, frame, labels, "tables/job_operations.parquet")
+
+
 def _share_per_step(study: Study) -> Exhibit | Missing:
     frame = figures.rows_frame(study.verdict.by_step, StepRow)
     if not frame.height or frame["comm_share"].is_null().all():
@@ -223,6 +241,7 @@ def _what_if(study: Study) -> Exhibit | Missing:
 #: In the order of the report.
 EXHIBITS: dict[str, Callable[[Study], Exhibit | Missing | None]] = {
     **COMPARISON_EXHIBITS,
+    "compute-by-rank": _compute_by_rank,
     "attribution": _attribution,
     "share-per-step": _share_per_step,
     "heat-strip": _heat_strip,
