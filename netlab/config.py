@@ -23,6 +23,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """``[run]``: what the inputs may not say about the job."""
 
     name: str | None = None
+    cluster: str | None = None
     world_size: int | None = None
     gpus_per_node: int | None = None
     price_per_gpu_hour: float | None = None

@@ -36,7 +36,8 @@ report.trend_card(trend)
 # %% [markdown]
 # ## Runs
 #
-# Each run's newest report against its own past. Worse is said only beyond noise, at the 1 % level, with five earlier reports or more.
+# Each run's newest report against its own past. Worse is said only beyond noise, at the 1 % level over all runs together, with five earlier
+# reports or more.
 
 # %%
 report.trend_runs(trend)
@@ -52,3 +53,11 @@ report.trend_exhibit(trend, "iteration_ms")
 
 # %%
 report.trend_exhibit(trend, "wait_share")
+
+# %% [markdown]
+# ## Clusters
+#
+# The median over the runs of a day: a cluster that gets worse moves as a whole, a job by itself.
+
+# %%
+report.trend_clusters(trend)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from netlab.figures.shares import share_per_step
     from netlab.figures.strip import heat_strip, strip_frame
     from netlab.figures.tornado import tornado
-    from netlab.figures.trend import over_time
+    from netlab.figures.trend import cluster_days, over_time
     from netlab.figures.waiting import pairs_frame, rank_pairs, waiting_frame, waiting_matrix
 
 _HOMES = {
@@ -58,6 +58,7 @@ _HOMES = {
     "class_shares_frame": "counting",
     "clock_frame": "clocks",
     "clock_quality": "clocks",
+    "cluster_days": "trend",
     "collective_band_frame": "link_time_frames",
     "collectives_beside": "beside_collectives",
     "collectives_beside_frame": "beside_collectives",
@@ -121,6 +122,7 @@ __all__ = [
     "class_shares_frame",
     "clock_frame",
     "clock_quality",
+    "cluster_days",
     "collective_band_frame",
     "collectives_beside",
     "collectives_beside_frame",

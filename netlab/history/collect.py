@@ -53,6 +53,7 @@ def _row(path: str, verdict: Verdict) -> dict[str, object]:
     return {
         "path": path,
         "name": verdict.run.name,
+        "cluster": verdict.run.cluster,
         "created_at": verdict.created_at,
         "status": verdict.status,
         "cause": verdict.cause,

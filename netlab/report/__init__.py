@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from netlab.report.sidecars import append_step_summary, junit_xml, prometheus_text, summary_markdown, write_junit
     from netlab.report.slack import slack_payload, write_slack
     from netlab.report.study import Study, run_paths
-    from netlab.report.trend import Trend, trend_card, trend_exhibit, trend_runs, write_history
+    from netlab.report.trend import Trend, trend_card, trend_clusters, trend_exhibit, trend_runs, write_history
     from netlab.report.workbook import write_notebook
     from netlab.report.write import write_page, write_report
 
@@ -42,6 +42,7 @@ _HOMES = {
     "slack_payload": "slack",
     "summary_markdown": "sidecars",
     "trend_card": "trend",
+    "trend_clusters": "trend",
     "trend_exhibit": "trend",
     "trend_runs": "trend",
     "what_if": "sections",
@@ -74,6 +75,7 @@ __all__ = [
     "slack_payload",
     "summary_markdown",
     "trend_card",
+    "trend_clusters",
     "trend_exhibit",
     "trend_runs",
     "what_if",

@@ -14,24 +14,30 @@ from netlab import figures
 from netlab.errors import ReportError
 from netlab.export.files import write_text
 from netlab.export.tables import write_table
-from netlab.history import History, collect, history
+from netlab.history import History, RunTrend, collect, history
 from netlab.ownership import claim, locked
 from netlab.report.markup import Html, details, table
 from netlab.report.panels import Exhibit, Missing
 from netlab.report.sections import card_style
 from netlab.report.write import write_page
+from netlab.schema.history import HISTORY
 from netlab.verdict.card import STATUS_WORDS
 
-__all__ = ["Trend", "trend_card", "trend_exhibit", "trend_runs", "write_history"]
+__all__ = ["Trend", "trend_card", "trend_clusters", "trend_exhibit", "trend_runs", "write_history"]
 
 _LABELS = {
     "name": "run",
+    "cluster": "cluster",
     "created_at": "made",
     "status": "status",
     "ranks": "ranks",
     "network_share": "network share",
     "iteration_ms": "step (ms)",
 }
+
+_NAME_CLUSTER = """export NETLAB_RUN_CLUSTER=h100-a    # in the schedule, or
+[run]                                # in netlab.toml beside the inputs
+cluster = "h100-a\""""
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,7 @@ class Trend:
             A ``history.parquet``; then nothing is collected again.
         """
         if stored:
-            frame = pl.read_parquet(stored)
+            frame = HISTORY.conform(pl.read_parquet(stored))
             return cls(frame, history(frame, folder))
         frame, issues = collect(Path(folder))
         return cls(frame, history(frame, folder, issues))
@@ -76,19 +82,17 @@ def trend_runs(trend: Trend) -> Html:
     """Each run's newest report against its usual values, those that got worse first."""
     rows = [
         {
-            "run": run.name,
+            "run": _label(run),
             "reports": run.reports,
-            "newest": run.newest,
             "status": run.status,
             "network_share": run.network_share,
             "usual_network_share": run.usual_network_share,
             "iteration_ms": run.iteration_ms,
             "usual_iteration_ms": run.usual_iteration_ms,
-            "worse": "not judged" if run.regression is None else ", ".join(run.regression).replace("_", " ") or "no",
-            "since": run.slower_since,
-            "note": run.note,
+            "worse": _judgement(run),
+            "since": _minute(min(filter(None, [*run.since.values(), run.slower_since]), default=None)),
         }
-        for run in sorted(trend.document.runs, key=lambda run: (not run.regression, run.name))
+        for run in sorted(trend.document.runs, key=lambda run: (not run.regression, run.name, run.cluster or ""))
     ]
     labels = {
         "run": "run",
@@ -98,9 +102,8 @@ def trend_runs(trend: Trend) -> Html:
         "usual_network_share": "usually",
         "iteration_ms": "step (ms)",
         "usual_iteration_ms": "usually (ms)",
-        "worse": "worse",
-        "since": "slower since",
-        "note": "note",
+        "worse": "against its past",
+        "since": "since",
     }
     frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(pl.Null).cast(pl.Float64))
     left_out = "".join(f"<li>{escape(issue.message)}</li>" for issue in trend.document.issues)
@@ -113,12 +116,64 @@ def trend_exhibit(trend: Trend, measure: str) -> Exhibit | Missing:
     if trend.table[measure].is_null().all():
         return Missing(f"No {measure.replace('_', ' ')} over time", "No report knows it.")
     newest = trend.table.sort("created_at", descending=True)
+    labels = {name: text for name, text in _LABELS.items() if name != "cluster" or trend.document.clusters}
     return Exhibit(
-        figures.over_time(trend.table, measure),
+        figures.over_time(trend.table, measure, _since(trend.document, measure)),
         newest,
-        {**_LABELS, measure: _LABELS.get(measure, measure.replace("_", " "))},
+        {**labels, measure: _LABELS.get(measure, measure.replace("_", " "))},
         "history.parquet",
     )
+
+
+def trend_clusters(trend: Trend, measure: str = "network_share") -> Exhibit | Missing:
+    """One measure over time, cluster by cluster: is it the cluster or one job."""
+    days = figures.cluster_days(trend.table, measure)
+    if not days.height:
+        return Missing("No clusters side by side", "No report says on which cluster its run was.", _NAME_CLUSTER)
+    labels = {
+        "name": "cluster",
+        "created_at": "day",
+        measure: _LABELS.get(measure, measure.replace("_", " ")),
+        "headline": "runs",
+        "ranks": "ranks",
+    }
+    return Exhibit(
+        figures.over_time(days, measure, noun="cluster"),
+        days.sort("created_at", "name", descending=[True, False]),
+        labels,
+        "history.parquet",
+    )
+
+
+def _since(document: History, measure: str) -> dict[str, str]:
+    """When each run's worse phase began, under the names that the chart uses."""
+    found = {}
+    for run in document.runs:
+        at = run.since.get(measure) or (run.slower_since if measure == "iteration_ms" else None)
+        if at is not None:
+            found[_label(run)] = at
+    return found
+
+
+def _label(run: RunTrend) -> str:
+    """The name of a run as the charts have it."""
+    return f"{run.name} on {run.cluster}" if run.cluster else run.name
+
+
+def _judgement(run: RunTrend) -> str:
+    if run.regression is None:
+        return f"not judged: {run.note}"
+    words = [{"iteration_ms": "step time", "network_share": "network share"}[measure] for measure in run.regression]
+    return f"worse: {', '.join(words)}" if words else "as usual"
+
+
+def _minute(at: str | None) -> str | None:
+    """An ISO time without its seconds.
+
+    >>> _minute("2026-11-21T03:00:00+00:00")
+    '2026-11-21 03:00'
+    """
+    return None if at is None else at[:16].replace("T", " ")
 
 
 def write_history(trend: Trend, folder: Path, out: Path, parameters: Mapping[str, Any] | None = None) -> Path:

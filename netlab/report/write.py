@@ -161,7 +161,9 @@ def write_page(notebook: str | Path, folder: Path, parameters: Mapping[str, Any]
             for part in sorted(draft.iterdir(), key=lambda path: path.name == "report.html"):
                 part.replace(folder / part.name)
     except OSError as error:
-        raise ReportError(f"The report could not be written to {folder}: {error.strerror or error}; choose another folder.") from error
+        raise ReportError(
+            f"The report could not be written to {folder}: {error.strerror or error}; free some space or choose another folder."
+        ) from error
     if failure is not None:
         raise ReportError(f"The notebook {source.stem} failed: {failure} See {folder / 'report.html'} and {folder / 'report.ipynb'}.")
     return folder / "report.html"

@@ -15,6 +15,7 @@ HISTORY = Table(
     columns=(
         Column("path", pl.String, "verdict.json, relative to the folder that was searched."),
         Column("name", pl.String, "Name of the run."),
+        Column("cluster", pl.String, "Where it ran, as `[run] cluster` or `NETLAB_RUN_CLUSTER` says.", nullable=True),
         Column("created_at", pl.String, "When the verdict was made, ISO 8601 in UTC."),
         Column("status", pl.String, "pass, warn, flagged or inconclusive."),
         Column("cause", pl.String, "Cause that the verdict names."),

@@ -119,6 +119,7 @@ def _summary(run: Run) -> RunSummary:
     names = SourceRow.__struct_fields__
     return RunSummary(
         name=facts.name,
+        cluster=run.manifest.config.run.cluster,
         world_size=facts.world_size,
         ranks=facts.ranks,
         missing_ranks=facts.missing_ranks,

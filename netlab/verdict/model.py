@@ -32,6 +32,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     """What was analysed."""
 
     name: str
+    cluster: str | None = None
     world_size: int | None
     ranks: list[int]
     missing_ranks: list[int]

@@ -17,14 +17,23 @@ from netlab.verdict.model import ClockSummary, RunSummary, Verdict
 from netlab.verdict.rows import Breakdown
 
 
-def table(times_ms: list[float], shares: list[float], name: str = "job") -> pl.DataFrame:
+def table(times_ms: list[float], shares: list[float], name: str = "job", cluster: str | None = None) -> pl.DataFrame:
     rows = {
         "path": [f"{n:03d}/verdict.json" for n in range(len(times_ms))],
         "created_at": [f"2026-01-{n + 1:02d}T00:00:00+00:00" for n in range(len(times_ms))],
         "iteration_ms": times_ms,
         "network_share": shares,
     }
-    fixed = {"name": name, "status": "pass", "cause": "none", "headline": "h", "threshold": 0.25, "ranks": 8, "steps": 5}
+    fixed = {
+        "name": name,
+        "cluster": cluster,
+        "status": "pass",
+        "cause": "none",
+        "headline": "h",
+        "threshold": 0.25,
+        "ranks": 8,
+        "steps": 5,
+    }
     return HISTORY.conform(pl.DataFrame(rows), critical=0, warnings=0, netlab_version="0", **fixed)
 
 
@@ -53,6 +62,45 @@ def test_a_stable_past_is_accused_in_at_most_one_of_a_hundred() -> None:
         accused += bool(history(table(times.tolist(), shares.tolist()), "x").runs[0].regression)
     # 600 histories at 1 %: 6 expected, 14 at the 99.8th percentile.
     assert accused <= 14
+
+
+def test_a_folder_of_stable_runs_accuses_any_in_at_most_one_of_a_hundred() -> None:
+    generator = np.random.default_rng(2)
+    accused = 0
+    for _ in range(60):
+        runs = [table(generator.normal(100, 5, 8).tolist(), generator.normal(0.1, 0.03, 8).tolist(), name=f"{n:02d}") for n in range(20)]
+        accused += bool(history(pl.concat(runs), "x").regressions)
+    # 60 folders at 1 %: 0.6 expected, 4 at the 99.9th percentile; judged run by run it would be 11.
+    assert accused <= 4
+
+
+def test_a_run_that_stays_worse_is_reported_every_night() -> None:
+    times, shares = [100, 101, 99, 100, 102, 99, 120, 121, 119, 120], [0.1] * 10
+    for nights in range(7, 11):
+        run = history(table(times[:nights], shares[:nights]), "x").runs[0]
+        assert run.regression == ["iteration_ms"]
+        assert run.slower_since == "2026-01-07T00:00:00+00:00"
+        assert run.usual_iteration_ms == 100
+
+
+def test_one_bad_report_that_did_not_last_is_part_of_the_past() -> None:
+    run = history(table([100, 101, 99, 100, 102, 99, 120, 100, 101], [0.1] * 9), "x").runs[0]
+    assert run.regression == []
+    assert run.p_values["iteration_ms"] > 0.2
+
+
+def test_a_run_on_another_cluster_is_another_run() -> None:
+    here, there = (table([ms, ms + 1, ms - 1, ms, ms + 2, ms - 1, ms], [0.1] * 7, cluster=name) for name, ms in (("a", 100), ("b", 140)))
+    found = history(pl.concat([here, there]).sort("name", "created_at"), "x")
+    assert [(run.cluster, run.reports, run.regression) for run in found.runs] == [("a", 7, []), ("b", 7, [])]
+    assert found.clusters == ["a", "b"]
+
+
+def test_reports_of_other_ranks_are_no_slow_phase() -> None:
+    frame = table([100, 101, 99, 100, 102, 99, 130, 131, 129, 130, 132, 131], [0.1] * 12)
+    grown = frame.with_columns(ranks=pl.when(pl.col("iteration_ms") > 120).then(16).otherwise(8).cast(pl.Int64))
+    (run,) = history(grown, "x").runs
+    assert (run.regression, run.slower_since) == ([], None)
 
 
 def test_a_slow_phase_has_its_first_report() -> None:

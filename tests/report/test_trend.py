@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from netlab.errors import ConfigError
-from netlab.figures import over_time
-from netlab.report import Trend, trend_card, trend_exhibit, trend_runs, write_history, write_page
+from netlab.figures import cluster_days, over_time
+from netlab.report import Trend, trend_card, trend_clusters, trend_exhibit, trend_runs, write_history, write_page
 from netlab.report.panels import Missing
 from tests.made_run import made_run
 
@@ -51,6 +51,31 @@ def test_card_and_table_escape_the_names_of_runs(reports: Path) -> None:
     assert "Flagged" in trend_card(trend).markup
     assert "worse &lt;b&gt;" in trend_runs(trend).markup
     assert "<b>" not in trend_runs(trend).markup
+
+
+def test_a_phase_that_lasts_is_drawn_and_told(reports: Path) -> None:
+    chart = trend_exhibit(Trend.load(str(reports)), "network_share")
+    assert not isinstance(chart, Missing)
+    assert chart.chart is not None
+    told = chart.chart.to_dict()
+    assert "worse <b> is worse since 2026-11-26" in told["description"]
+    assert "Dotted" in told["title"]["subtitle"][0]
+
+
+def test_clusters_stand_side_by_side_by_day(reports: Path) -> None:
+    trend = Trend.load(str(reports))
+    assert isinstance(trend_clusters(trend), Missing)
+    named = trend.table.with_columns(cluster=pl.when(pl.col("name") == "steady").then(pl.lit("a")).otherwise(pl.lit("b")))
+    days = cluster_days(named)
+    assert days.height == 14
+    assert days.row(-1, named=True)["headline"] == "1 of 1 runs flagged"
+    title = over_time(days, noun="cluster").to_dict()["title"]["text"]
+    assert title == "b: network share 30.0 % on the last day, 10.1 % usually"
+
+
+def test_a_table_of_an_older_netlab_has_no_cluster(reports: Path, tmp_path: Path) -> None:
+    Trend.load(str(reports)).table.drop("cluster").write_parquet(tmp_path / "old.parquet")
+    assert Trend.load("x", str(tmp_path / "old.parquet")).table["cluster"].null_count() == 14
 
 
 def test_measure_that_no_report_knows_is_said(reports: Path) -> None:
