@@ -17,6 +17,7 @@ from netlab.disk import write_parquet
 from netlab.errors import ConfigError, RunError
 from netlab.schema import SCHEMA_VERSION, TABLES
 from netlab.shelf import FileFrame, TallFrame
+from netlab.units import plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -193,8 +194,20 @@ class Run:
     def _repr_html_(self) -> str:
         from html import escape
 
-        rows = "".join(f"<tr><td>{name}</td><td style='text-align:right'>{self.manifest.tables[name]:,}</td></tr>" for name in self.tables)
-        return f"<b>{escape(repr(self))}</b><table><tr><th>table</th><th>rows</th></tr>{rows}</table>"
+        facts = self.facts
+        head = (
+            f"{len(facts.ranks)} of {facts.world_size or '?'} ranks, {plural(len(facts.hosts), 'host')}, {plural(len(facts.steps), 'step')}"
+        )
+        rows = "".join(
+            f'<tr><td style="text-align:left">{name}</td><td style="text-align:right">{self.manifest.tables[name]:,}</td>'
+            f'<td style="text-align:left">{escape(TABLES[name].doc.partition(". ")[0].rstrip("."))}</td></tr>'
+            for name in self.tables
+        )
+        return (
+            f"<p><b>{escape(self.name)}</b>: {head}</p><details><summary>{plural(len(self.tables), 'table')}</summary><table><thead><tr>"
+            '<th style="text-align:left">table</th><th style="text-align:right">rows</th><th style="text-align:left">what it holds</th>'
+            f"</tr></thead><tbody>{rows}</tbody></table></details>"
+        )
 
 
 def check_target(folder: Path) -> None:

@@ -35,7 +35,7 @@ study.verdict
 # %% [markdown]
 # ## What is there
 #
-# A run is a cupboard of tables; `docs/tables.md` describes each. `study.run.frame(name)` gives a polars frame, `study.run.pandas(name)` a pandas one.
+# A run is a cupboard of tables. `study.run.frame(name)` gives a polars frame, `study.run.pandas(name)` a pandas one.
 
 # %%
 study.run
@@ -65,7 +65,7 @@ report.exhibit(study, "worst-step")
 # Slowest first: who came last, and how long the others waited.
 
 # %%
-study.run.frame("collectives").sort("transfer_ns", descending=True, nulls_last=True).head(20)
+report.slowest_collectives(study)
 
 # %%
 report.exhibit(study, "who-waits-for-whom")

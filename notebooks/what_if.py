@@ -19,7 +19,7 @@
 
 # %% tags=["parameters"]
 run: str = "data/gpu-16rank"  # folder or file with traces
-scenarios: str = ""  # a scenario file; empty: scenarios.toml of the run's folder is not looked for, the built-in questions are asked
+scenarios: str = ""  # a scenario file; empty: scenarios.toml beside the inputs, else the built-in questions
 config: str = ""  # a netlab.toml beside the one of the run (declared link rates, price per GPU-hour)
 png: bool = False  # also store a picture of every chart, for viewers without Vega
 
@@ -30,8 +30,8 @@ from netlab import figures, report
 report.check_parameters()
 figures.enable(png=png)
 opened = netlab.open(*report.run_paths(run), config=config or None)
-answers = netlab.what_if(opened, scenarios or None)
-answers.baseline
+answers = netlab.what_if(opened, report.questions(run, scenarios))
+report.baseline(answers)
 
 # %% [markdown]
 # ## All scenarios against the measured step
@@ -41,16 +41,13 @@ answers.baseline
 # %%
 report.scenarios(answers)
 
-# %%
-answers.frame()
-
 # %% [markdown]
 # ## What each answer needs and assumes
 #
-# Refused answers say what is missing.
+# Refused answers say what is missing. `answers.frame()` has them as a table of polars.
 
 # %%
-answers.table("assumptions", "inputs_missing", "refused")
+report.assumptions(answers)
 
 # %% [markdown]
 # ## What the best one hangs on
@@ -63,7 +60,7 @@ found = None if best is None else netlab.sensitivity(opened, answers.question(be
 report.sensitivity(found)
 
 # %%
-found.pays_if if found else []
+report.pays_if(found)
 
 # %% [markdown]
 # ## Ask your own
@@ -74,4 +71,4 @@ found.pays_if if found else []
 from netlab.whatif import Compression, Scenario, Straggler
 
 mine = Scenario(name="bf16 gradients and no straggler", changes=(Compression(method="bf16"), Straggler(rank="all")))
-netlab.what_if(opened, [mine]).table("predicted_ms", "interval95_ms", "speedup", "confidence", "assumptions")
+report.assumptions(netlab.what_if(opened, [mine]))

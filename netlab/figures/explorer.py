@@ -68,7 +68,7 @@ def rank_step_explorer(by_rank_step: pl.DataFrame) -> Any:
         alt.Chart()
         .mark_bar()
         .encode(
-            x=alt.X("mean_ms:Q", title="mean time per step of the brushed (ms)", axis=alt.Axis(format=",~f")),
+            x=alt.X("mean_ms:Q", title="mean time per step of the selected (ms)", axis=alt.Axis(format=",~f")),
             y=alt.Y("rank:O", title="rank"),
             color=alt.Color(
                 "part:N",

@@ -12,7 +12,16 @@ if TYPE_CHECKING:
     from netlab.report.comparison_exhibits import changes, comparable
     from netlab.report.exhibits import exhibit
     from netlab.report.notebooks import check_parameters
-    from netlab.report.scenario_exhibits import explorer, scenarios, sensitivity
+    from netlab.report.scenario_exhibits import (
+        assumptions,
+        baseline,
+        explorer,
+        pays_if,
+        questions,
+        scenarios,
+        sensitivity,
+        slowest_collectives,
+    )
     from netlab.report.sections import card, data_quality, findings, provenance, what_if
     from netlab.report.sidecars import append_step_summary, junit_xml, prometheus_text, summary_markdown, write_junit
     from netlab.report.slack import slack_payload, write_slack
@@ -25,6 +34,8 @@ _HOMES = {
     "Study": "study",
     "Trend": "trend",
     "append_step_summary": "sidecars",
+    "assumptions": "scenario_exhibits",
+    "baseline": "scenario_exhibits",
     "card": "sections",
     "changes": "comparison_exhibits",
     "check_parameters": "notebooks",
@@ -34,12 +45,15 @@ _HOMES = {
     "explorer": "scenario_exhibits",
     "findings": "sections",
     "junit_xml": "sidecars",
+    "pays_if": "scenario_exhibits",
     "prometheus_text": "sidecars",
     "provenance": "sections",
+    "questions": "scenario_exhibits",
     "run_paths": "study",
     "scenarios": "scenario_exhibits",
     "sensitivity": "scenario_exhibits",
     "slack_payload": "slack",
+    "slowest_collectives": "scenario_exhibits",
     "summary_markdown": "sidecars",
     "trend_card": "trend",
     "trend_clusters": "trend",
@@ -58,6 +72,8 @@ __all__ = [
     "Study",
     "Trend",
     "append_step_summary",
+    "assumptions",
+    "baseline",
     "card",
     "changes",
     "check_parameters",
@@ -67,12 +83,15 @@ __all__ = [
     "explorer",
     "findings",
     "junit_xml",
+    "pays_if",
     "prometheus_text",
     "provenance",
+    "questions",
     "run_paths",
     "scenarios",
     "sensitivity",
     "slack_payload",
+    "slowest_collectives",
     "summary_markdown",
     "trend_card",
     "trend_clusters",

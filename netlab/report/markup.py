@@ -82,12 +82,25 @@ def _cell(name: str, value: Any) -> str:
     if name.endswith(("_share", "_ratio", "share", "efficiency", "coverage")) or name.startswith("utilization"):
         return f"{100 * value:.1f} %" if isinstance(value, float) else escape(str(value))
     if isinstance(value, float):
-        return f"{value:,.4g}" if abs(value) < 10_000 else f"{value:,.0f}"
+        return _number(value)
     if isinstance(value, int):
         return str(value) if name in {"rank", "step", "seq", "src", "dst", "line"} else f"{value:,}"
     if isinstance(value, list):
         return escape(", ".join(map(str, value)))
     return escape(str(value))
+
+
+def _number(value: float) -> str:
+    """Four significant digits, without an exponent where people would have to count zeros.
+
+    >>> _number(5.87e-05), _number(0.25), _number(123456.7), _number(3.2e-09)
+    ('0.000059', '0.25', '123,457', '3.2e-09')
+    """
+    if abs(value) >= 10_000:
+        return f"{value:,.0f}"
+    if 1e-6 <= abs(value) < 1e-3:
+        return f"{value:.6f}".rstrip("0")
+    return f"{value:,.4g}"
 
 
 def details(summary: str, body: str, *, opened: bool = False, anchor: str = "") -> str:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
+from typing import Any
 
 import polars as pl
 
 from netlab.figures.frames import members_text, rows_frame
 from netlab.report.markup import Html, box, chips, details, table
 from netlab.report.study import Study
-from netlab.units import format_ms, plural
+from netlab.units import format_ms, format_percent, plural
 from netlab.verdict.card import CARD_CSS, card_html
 from netlab.verdict.model import FindingRow
 from netlab.verdict.rows import SourceRow
 
-__all__ = ["card", "card_style", "data_quality", "findings", "provenance", "what_if"]
+__all__ = ["answers_list", "card", "card_style", "data_quality", "findings", "provenance", "what_if"]
 
 _SEVERITIES = {"critical": "Critical", "error": "Error", "warning": "Warning", "info": "Note"}
 _PACKAGES = ("netlab", "polars", "numpy", "numba", "altair", "vl-convert-python", "papermill", "nbconvert")
@@ -205,37 +206,27 @@ def what_if(study: Study) -> Html:
     answers = study.verdict.what_if
     if not answers:
         return Html("")
-    rows = []
-    for answer in answers:
+    return Html(details(f"All answers ({len(answers)}) with assumptions", answers_list(answers)))
+
+
+def answers_list(answers: Sequence[Mapping[str, Any]]) -> str:
+    """What-if answers, each with what it assumes and lacks, or why it was refused."""
+    return f'<div class="nl-answers">{"".join(map(_answer, answers))}</div>'
+
+
+def _answer(answer: Mapping[str, Any]) -> str:
+    lacks = "".join(f"<li>Missing: {escape(text)}</li>" for text in answer.get("inputs_missing") or [])
+    if answer.get("refused"):
+        told, lines = "refused", f"<li>{escape(str(answer['refused']))}</li>{lacks}"
+    else:
         low, high = answer.get("interval95_ms") or (None, None)
-        rows.append(
-            {
-                "scenario": answer["name"],
-                "predicted_ms": answer.get("predicted_ms"),
-                "low": low,
-                "high": high,
-                "speedup": answer.get("speedup"),
-                "network_share": answer.get("network_share"),
-                "confidence": answer.get("confidence"),
-                "refused": answer.get("refused"),
-                "assumes": "; ".join(answer.get("assumptions") or []),
-                "lacks": "; ".join(answer.get("inputs_missing") or []),
-            }
-        )
-    frame = pl.DataFrame(rows, infer_schema_length=None, strict=False)
-    labels = {
-        "scenario": "scenario",
-        "predicted_ms": "predicted (ms)",
-        "low": "95 % from",
-        "high": "to",
-        "speedup": "speed-up",
-        "network_share": "network share",
-        "confidence": "confidence",
-        "refused": "refused because",
-        "assumes": "assumes",
-        "lacks": "inputs missing",
-    }
-    return Html(details(f"All answers ({frame.height}) with assumptions", table(frame, labels)))
+        between = "" if low is None else f" ({format_ms(low)} to {format_ms(high)})"
+        faster = "" if answer.get("speedup") is None else f", {answer['speedup']:.2f} times as fast"
+        share = "" if answer.get("network_share") is None else f", network {format_percent(answer['network_share'])}"
+        told = f"{format_ms(answer.get('predicted_ms'))}{between}{faster}{share}; {answer.get('confidence') or 'confidence unknown'}"
+        lines = "".join(f"<li>{escape(text)}</li>" for text in answer.get("assumptions") or []) + lacks
+    body = f"<ul>{lines}</ul>" if lines else ""
+    return f"<div><p><b>{escape(answer['name'])}</b> {escape(told)}</p>{body}</div>"
 
 
 def provenance(study: Study) -> Html:

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from netlab.export.notebooks import notebooks_folder
-from netlab.report import Study, explorer, run_paths, scenarios, sensitivity
+from netlab.report import (
+    Study,
+    assumptions,
+    baseline,
+    explorer,
+    pays_if,
+    questions,
+    run_paths,
+    scenarios,
+    sensitivity,
+    slowest_collectives,
+)
 from netlab.report.panels import Exhibit, Missing
 from netlab.run import Run, RunFacts
 from netlab.whatif.answers import Answer, Baseline, WhatIf
@@ -44,6 +56,45 @@ def test_what_an_answer_hangs_on_or_that_nothing_helps() -> None:
     assert isinstance(shown, Exhibit)
     assert shown.frame.row(0, named=True) == msgspec.to_builtins(swing)
     assert isinstance(sensitivity(None), Missing)
+
+
+def test_baseline_says_how_far_the_replay_is_off() -> None:
+    markup = baseline(_answers()).markup
+    assert "1.0 %" in markup
+    assert "recorded" in markup
+    far = WhatIf(baseline=msgspec.structs.replace(BASELINE, replay_error=-0.2, dependencies="inferred"), scenarios=[])
+    assert baseline(far).markup.count("nl-chip-warning") == 2 + baseline(far).markup.count(".nl-chip-warning")
+
+
+def test_answers_tell_what_they_assume_or_why_they_were_refused() -> None:
+    plain = Answer(name="bf16", changes=[], predicted_ms=80.0, speedup=1.25, assumptions=["gradients <b>", "ring"])
+    markup = assumptions(_answers(plain)).markup
+    assert "<li>gradients &lt;b&gt;</li><li>ring</li>" in markup
+    assert "80 ms, 1.25 times as fast" in markup
+    assert "refused" not in markup
+    assert "no sizes" in assumptions(_answers(plain, Answer(name="x", changes=[], refused="no sizes"))).markup
+
+
+def test_questions_come_from_the_file_beside_the_inputs(tmp_path: Path) -> None:
+    text = '[[scenario]]\nname = "wire"\n[[scenario.change]]\nkind = "compression"\nmethod = "bf16"\n'
+    assert questions(str(tmp_path)) is None
+    (tmp_path / "scenarios.toml").write_text(text, "utf-8")
+    assert [scenario.name for scenario in questions(str(tmp_path)) or ()] == ["wire"]
+
+
+def test_conditions_of_a_change_are_a_list() -> None:
+    found = Sensitivity(name="bf16", measured_ms=100.0, predicted_ms=80.0, swings=[], pays_if=["a < b"])
+    assert "<li>a &lt; b</li>" in pays_if(found).markup
+    assert pays_if(None).markup == ""
+
+
+def test_slowest_collectives_are_instances_with_the_rank_that_came_last() -> None:
+    made = made_run(ranks=4, steps=2, slow_rank=3)
+    markup = slowest_collectives(Study(made.run, made.verdict), rows=3).markup
+    assert markup.count("<tr>") == 4
+    assert "came last: rank" in markup
+    empty = Study(Run.from_frames({}, RunFacts(name="x")), made.verdict)
+    assert "could not be told" in slowest_collectives(empty).markup
 
 
 def test_explorer_needs_steps_with_device_activity() -> None:
