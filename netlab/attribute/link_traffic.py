@@ -66,9 +66,7 @@ def link_traffic(intervals: pl.DataFrame, links: pl.DataFrame, step_ns: float | 
             }
         )
     return (
-        LINK_TRAFFIC.validate(LINK_TRAFFIC.conform(pl.DataFrame(rows, schema_overrides=dict(LINK_TRAFFIC.schema))))
-        if rows
-        else LINK_TRAFFIC.empty()
+        LINK_TRAFFIC.validate(LINK_TRAFFIC.conform(pl.DataFrame(rows, schema=dict(LINK_TRAFFIC.schema)))) if rows else LINK_TRAFFIC.empty()
     )
 
 

@@ -58,6 +58,21 @@ def test_an_outage_of_a_steady_link_is_an_anomaly_and_the_step_is_not() -> None:
     assert course([10, 1, 1, 1] * 25)["anomalies"] == 0
 
 
+def test_an_anomaly_of_the_last_of_many_links_keeps_its_instant() -> None:
+    names = [f"swp{number:03d}" for number in range(150)]
+    steady, outage = [5.0] * 83, [5.0] * 40 + [0.0] * 3 + [5.0] * 40
+    parts = [
+        samples(
+            [(at, round(moved)) for at, moved in enumerate(np.cumsum([0.0, *(outage if name == names[-1] else steady)]) * 1e9)], port=name
+        )
+        for name in names
+    ]
+    every = pl.concat([ports(port=name) for name in names])
+    intervals, _ = link_intervals(COUNTERS.conform(pl.concat(parts)), every)
+    last = link_traffic(intervals, every).row(-1, named=True)
+    assert (last["port"], last["anomalies"], last["anomaly_ns"], last["anomaly_ratio"]) == ("swp149", 3, START + 40 * S, 0.0)
+
+
 def test_a_hole_of_a_month_between_fast_polls_is_no_grid_of_its_own() -> None:
     rows = [(n / 1_000, n * 10**6) for n in range(64)] + [(30 * 86_400.0 + n / 1_000, (100 + n) * 10**6) for n in range(64)]
     intervals, _ = link_intervals(samples(rows), ports())

@@ -99,14 +99,14 @@ class GatheringReader:
         found = Gathered(source, path, at=instant_from_path(path))
         self.gather(found)
         result = interpret(raw_frame(found.rows), source, self.tables, ts_source=self._ts_source(found), adjust=self.adjust(found))
-        facts = PORT_FACTS.conform(pl.DataFrame(found.facts, schema_overrides=_text_facts(found.facts))) if found.facts else None
+        facts = PORT_FACTS.conform(_facts_frame(found.facts)) if found.facts else None
         return account(self.name, result, sink, source, facts=facts, unparsed=found.unparsed, issues=tuple(found.issues))
 
     def _ts_source(self, found: Gathered) -> str | None:
         return self.ts_source
 
 
-def _text_facts(facts: list[dict[str, object]]) -> dict[str, pl.DataType | type[pl.DataType]]:
-    """Types of the columns that facts have, so that a column of nulls is no surprise."""
+def _facts_frame(facts: list[dict[str, object]]) -> pl.DataFrame:
+    """Facts as a frame of the columns that any of them has: a column may be null, or absent, in the first hundreds."""
     present = {name for fact in facts for name in fact}
-    return {column.name: column.dtype for column in PORT_FACTS.columns if column.name in present}
+    return pl.DataFrame(facts, schema={column.name: column.dtype for column in PORT_FACTS.columns if column.name in present})
