@@ -170,7 +170,7 @@ def tails_frame(collectives: pl.DataFrame) -> pl.DataFrame:
         .head(_TAILS_SHOWN)
     )
     kinds = [
-        f"{op} {format_bytes(size)} · ranks {members_text(group, 4)}" for op, size, group in spread.select("op", "bytes", "group").rows()
+        f"{op} {format_bytes(size)} · ranks {members_text(group, 3)}" for op, size, group in spread.select("op", "bytes", "group").rows()
     ]
     members = [members_text(group) for group in spread["group"].to_list()]
     return spread.with_columns(
@@ -190,7 +190,7 @@ def transfer_tails(tails: pl.DataFrame) -> Any:
     """
     kinds = tails["kind"].to_list()
     base = alt.Chart(alt.InlineData(values=records(tails)))
-    y = alt.Y("kind:N", title=None, sort=kinds, axis=alt.Axis(labelColor=INK, labelLimit=300))
+    y = alt.Y("kind:N", title=None, sort=kinds, axis=alt.Axis(labelColor=INK, labelLimit=320))
     axis = alt.Axis(format=",~f", tickCount=7)
     tooltip = [
         alt.Tooltip("kind:N", title="collective"),
@@ -207,7 +207,7 @@ def transfer_tails(tails: pl.DataFrame) -> Any:
         base.mark_bar(height=9, opacity=0.55, color=red).encode(x="median_ms:Q", x2="p95_ms:Q", y=y, tooltip=tooltip),
         base.mark_tick(thickness=3, size=17, color=INK).encode(x="median_ms:Q", y=y, tooltip=tooltip),
         base.mark_point(filled=True, size=45, color=RULE).encode(x="max_ms:Q", y=y, tooltip=tooltip),
-    ).properties(width=WIDTH - 190, height=alt.Step(26))
+    ).properties(width=WIDTH - 230, height=alt.Step(26))
     subtitle = "Upright line: median. Bar: up to the 95th percentile. Dot: the longest. Time from the last arrival to the last end."
     return titled(chart, "transfer-tails", _tail_title(tails), subtitle, f"Ranges of {plural(tails.height, 'kind')} of collectives.")
 

@@ -53,6 +53,8 @@ def link_use_frame(links: pl.DataFrame) -> pl.DataFrame:
 
 #: What speaks against a link, strongest first.
 _STATES = ("localised", "associated", "errors, loss, pause or marks", "none")
+#: Whose colours they take: what speaks against a link stands out, what nothing speaks against does not.
+_STATE_PARTS = ("exposed transfer", "exposed wait", "exposed communication, split unknown", "hidden communication")
 #: Shares below these are no news; the sources stand beside the same limits of the rules for findings.
 _NEWS = {"loss_ratio": 1e-4, "pause_ratio": 0.01, "ecn_ratio": 0.01}
 
@@ -129,7 +131,7 @@ def link_use(frame: pl.DataFrame, mean_limits: tuple[float, float] = (0.60, 0.80
     limits = alt.Chart(
         alt.InlineData(values=[{"low": mean_limits[0], "high": mean_limits[1], "peak": peak_limit, "text": f"peak limit {peak_limit:.0%}"}])
     )
-    colours = [PART_COLOURS[name] for name in ("exposed transfer", "exposed wait", "hidden communication", "compute")]
+    colours = [PART_COLOURS[name] for name in _STATE_PARTS]
     present = [state for state in _STATES if state in set(shown["state"])]
     colour = alt.Color(
         "state:N",
