@@ -54,6 +54,7 @@ ISSUE_CODES: dict[str, str] = {
     "INIT_INCOMPLETE": "A communicator's initialisation did not complete.",
     "NO_LOG_FOR_RANK": "No log was given for a rank.",
     "RING_BUFFER_DROPPED": "The flight recorder's ring buffer has dropped its oldest entries.",
+    "PARTS_ADDED": "A counter comes in parts by a label (lane, type, reason); its sum is used.",
     "COUNTER_RESET": "A counter went back to zero.",
     "COUNTER_WRAP": "A counter wrapped around.",
     "COUNTER_GAP": "Samples are missing.",

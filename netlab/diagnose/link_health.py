@@ -136,7 +136,7 @@ def flap_findings(facts: LinkFacts) -> list[Finding]:
             if gone
             else "the link was lost and came back; traffic on it stopped meanwhile and was sent again."
         )
-        if not any(downs or changes for downs, changes in counts.values()):
+        if all(count is None for pair in counts.values() for count in pair):
             course += " Its state was polled, its downs are not counted: shorter ones cannot be seen."
         found.append(
             Finding(

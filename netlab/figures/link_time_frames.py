@@ -95,8 +95,9 @@ def link_use_over_time_frame(
 
     Returns
     -------
-    Columns ``link``, ``t0_s``, ``t1_s`` (from the window's start), ``utilization`` (highest of the bin), ``mean`` (of the link over the
-    window, weighted by time, the same in all its rows) and ``against`` (errors, losses and pause counted in the bin, or null); 32 links.
+    Columns ``link``, ``t0_s``, ``t1_s`` (from the window's start), ``utilization`` (highest of the bin, null where bytes have no sample),
+    ``mean`` (of the link over the window, weighted by time, the same in all its rows) and ``against`` (errors, losses and pause counted in
+    the bin, or null); 32 links.
     """
     used = intervals.filter((pl.col("metric") == "bytes") & pl.col("utilization").is_not_null())
     used = used.with_columns(pl.col("device", "port", "direction", "flags").cast(pl.String))
@@ -119,7 +120,9 @@ def link_use_over_time_frame(
     width = max(typical, (end - begin) / _BINS)
     number = ((middle - begin) / width).floor().cast(pl.Int64).alias("bin")
     cells = inside.group_by("link", number).agg(pl.col("utilization").max())
-    cells = cells.join(_against(intervals, inside, number, begin, end), on=["link", "bin"], how="left").join(means, on="link", how="left")
+    # What was counted in a moment without a sample of bytes counts, too.
+    cells = cells.join(_against(intervals, inside, number, begin, end), on=["link", "bin"], how="full", coalesce=True)
+    cells = cells.join(means, on="link", how="left")
     order = pl.DataFrame({"link": best, "order": range(len(best))})
     return (
         cells.join(order, on="link", how="left")

@@ -72,7 +72,7 @@ def _title(frame: pl.DataFrame, known: bool) -> str:
     bad = first["against"].is_not_null().sum()
     if bad:
         return f"{first['link'][0]} counts errors, loss or pause in {bad} of {plural(first.height, 'moment')} of {over}"
-    row = frame.sort("utilization", descending=True, maintain_order=True).row(0, named=True)
+    row = frame.sort("utilization", descending=True, nulls_last=True, maintain_order=True).row(0, named=True)
     peak, mean = format_percent(row["utilization"], 0), format_percent(row["mean"])
     return f"{row['link']} reaches {peak} for a moment, and {mean} in the mean of {over}"
 
@@ -85,7 +85,7 @@ def _cells(frame: pl.DataFrame, x: Any, order: list[str], unit: str) -> Any:
         "link:N", title=None, sort=order, axis=alt.Axis(labelColor=INK, labelLimit=230, labelOverlap=False, labelFontSize=min(12, tall - 3))
     )
     heat = (
-        alt.Chart(alt.InlineData(values=records(frame.drop("mean", "against"), 4)))
+        alt.Chart(alt.InlineData(values=records(frame.drop("mean", "against").drop_nulls("utilization"), 4)))
         .mark_rect(aria=False)
         .encode(
             x=x,

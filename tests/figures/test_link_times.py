@@ -94,6 +94,20 @@ def test_errors_of_a_port_are_marked_in_their_moment_and_come_first() -> None:
     assert title == "leaf/e1 tx counts errors, loss or pause in 1 of 40 moments of all samples"
 
 
+def test_an_error_in_a_moment_without_a_sample_of_bytes_is_marked() -> None:
+    polled = _polls(ORIGIN).filter((pl.col("t0_ns") < ORIGIN + S) | (pl.col("t0_ns") > ORIGIN + 2 * S))
+    down = LINK_INTERVALS.conform(
+        pl.DataFrame({"t0_ns": [ORIGIN + 15 * S // 10], "t1_ns": [ORIGIN + 16 * S // 10], "delta": [1]}),
+        device="leaf", port="e1", direction="none", metric="link_downed", flags="",
+    )  # fmt: skip
+    frame = figures.link_use_over_time_frame(pl.concat([polled, down]), ORIGIN, ORIGIN + 4 * S)
+    assert frame.drop_nulls("against").select("link", "utilization", "against").rows() == [("leaf/e1 tx", None, "1 link downed")]
+    chart = figures.link_use_over_time(frame).to_dict()
+    cells, marks = (chart["datasets"][layer["data"]["name"]] for layer in chart["layer"])
+    assert all(cell["utilization"] is not None for cell in cells)
+    assert [mark["against"] for mark in marks] == ["1 link downed"]
+
+
 def test_collectives_stand_on_the_same_axis() -> None:
     # Two ranks overlap from 0.5 to 1.0 s of 2 s; another collective fills the last tenth.
     times = {"start_ns": [ORIGIN + S // 2, ORIGIN + 6 * S // 10, ORIGIN + 18 * S // 10], "end_ns": [ORIGIN + S, ORIGIN + S, ORIGIN + 2 * S]}

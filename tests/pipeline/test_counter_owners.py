@@ -51,6 +51,30 @@ def test_an_exporter_that_started_anew_goes_on_with_the_same_counter(tmp_path: P
     assert intervals(analysed(tmp_path, q__json=text, ports__csv=PORTS)) == [(HALF, 0.5, "")] * 3
 
 
+def test_a_restart_whose_last_value_a_query_repeats_is_cut_not_dropped(tmp_path: Path) -> None:
+    # A range query goes on with the old series for five minutes: its last value stands beside the first of the new one.
+    old, new = (
+        [(0, 0), (10, HALF), (20, 2 * HALF), (30, 2 * HALF)],
+        [(30, 3 * HALF), (40, 4 * HALF), (50, 5 * HALF), (60, 6 * HALF), (70, 7 * HALF)],
+    )
+    found = analysed(tmp_path, q__json=_query(({**_OCTETS, "pod": "x-1"}, old), ({**_OCTETS, "pod": "x-2"}, new)), ports__csv=PORTS)
+    assert intervals(found) == [(HALF, 0.5, "")] * 7
+    assert "DUPLICATE_SAMPLE" not in codes(found)
+
+
+def test_parts_of_a_counter_are_added_and_no_replicas(tmp_path: Path) -> None:
+    text = _query(
+        *(({**_OCTETS, "lane": str(lane), "replica": "a"}, [(10 * n, n * HALF // 2) for n in range(4)]) for lane in range(2)),
+        *(
+            ({**_OCTETS, "lane": str(lane), "replica": "b"}, [(10 * n, n * HALF // 2 - (9 if n else 0)) for n in range(3)])
+            for lane in range(2)
+        ),
+    )
+    found = analysed(tmp_path, q__json=text, ports__csv=PORTS)
+    assert intervals(found) == [(HALF, 0.5, "")] * 3
+    assert codes(found) == {"DUPLICATE_SAMPLE", "PARTS_ADDED"}
+
+
 def test_a_label_may_give_the_direction(tmp_path: Path) -> None:
     labels = {"__name__": "interface_octets", "host": "leaf1", "interface": "Ethernet0"}
     text = _query(({**labels, "direction": "ingress"}, [(0, 0), (10, HALF)]), ({**labels, "direction": "egress"}, [(0, 0), (10, G)]))

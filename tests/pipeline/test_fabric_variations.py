@@ -60,6 +60,16 @@ def test_a_link_whose_state_alone_is_polled_is_seen_to_go_down(tmp_path: Path, s
     assert words is None or words in flaps[0][2]
 
 
+@pytest.mark.parametrize(("counter", "unseen"), [("ifInErrors", True), ("link_downed", False)])
+def test_only_a_port_without_a_count_of_downs_may_hide_some(tmp_path: Path, counter: str, unseen: bool) -> None:
+    polls = "".join(f"{T0 + 10 * n},leaf1,e0,ifOperStatus,{state}\n" for n, state in enumerate((1, 2, 1, 1)))
+    found = analysed(
+        tmp_path, c__csv=HEAD + series("leaf1", "e0", "ifHCInOctets", [G] * 3) + series("leaf1", "e0", counter, [0] * 3) + polls
+    )
+    (flap,) = [row for row in found.verdict.findings if row.code == "LINK_FLAP"]
+    assert ("shorter ones cannot be seen" in flap.detail) == unseen
+
+
 @pytest.mark.parametrize(("way", "hosts"), [("RX", ["nodea"]), ("TX", [])])
 def test_pause_from_the_host_blames_it_and_pause_to_the_host_blames_the_switch(tmp_path: Path, way: str, hosts: list[str]) -> None:
     text = HEAD + series("leaf1", "e0", f"SAI_PORT_STAT_PFC_3_{way}_PKTS", [10**6] * 3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,14 @@ from netlab.readers.counters.files import text_of
 from netlab.readers.counters.gathering import Gathered, GatheringReader
 from netlab.readers.counters.names import ALL_TABLES
 from netlab.readers.counters.owners import VARIABLE_MAP, direction_of, owner_of
+from netlab.readers.counters.series import Points, Series, merged
 from netlab.readers.counters.texts import parse_instant
+from netlab.units import plural
 
 __all__ = ["VARIABLE_MAP", "PrometheusJson"]
 
 
 _Counter = tuple[str | None, str, str | None, str | None, str]
-_Points = list[tuple[int, Any]]
 
 
 class PrometheusJson(GatheringReader):
@@ -44,7 +46,7 @@ class PrometheusJson(GatheringReader):
         unnamed = 0
         self._grid = _on_grid(series for series in document)
         indexes: dict[tuple[str | None, str], set[str]] = {}
-        counters: dict[_Counter, list[_Points]] = {}
+        counters: dict[_Counter, list[Series]] = {}
         for series in document:
             labels = {str(key): str(value) for key, value in series.get("metric", {}).items()}
             name = labels.get("__name__")
@@ -62,7 +64,9 @@ class PrometheusJson(GatheringReader):
                     found.unparsed += 1
                 else:
                     points.append((instant.ns, value))
-            counters.setdefault((device, port, queue, direction_of(labels), name), []).append(points)
+            counters.setdefault((device, port, queue, direction_of(labels), name), []).append(
+                Series(labels, sorted(points, key=itemgetter(0)))
+            )
         for (device, port, queue, way, name), points in _once(counters, found).items():
             for at_ns, value in points:
                 found.add(port, name, value, device=device, queue=queue, direction=way, ts_ns=at_ns)
@@ -86,28 +90,26 @@ class PrometheusJson(GatheringReader):
         return "query_grid" if self._grid else "exporter"
 
 
-def _once(counters: dict[_Counter, list[_Points]], found: Gathered) -> dict[_Counter, _Points]:
-    """One series for each counter of a port: of several that overlap in time (replicas of the server, two jobs) the one with most samples.
-
-    They were scraped at different moments, so on one grid their values differ; mixed they would contradict each other. Series that follow
-    one another (an exporter started anew) are parts of one.
-    """
-    kept: dict[_Counter, _Points] = {}
+def _once(counters: dict[_Counter, list[Series]], found: Gathered) -> dict[_Counter, Points]:
+    """One series for each counter of a port, and what was left out or added up for it."""
+    kept: dict[_Counter, Points] = {}
     dropped: list[str] = []
+    added: dict[tuple[str, ...], int] = {}
     for counter, several in counters.items():
-        parts: list[_Points] = []
-        for points in sorted(filter(None, several), key=len, reverse=True):
-            if all(points[-1][0] < other[0][0] or points[0][0] > other[-1][0] for other in parts):
-                parts.append(points)
-            else:
-                dropped.append(f"{counter[0] or found.path.stem}/{counter[1]} {counter[4]}")
-        kept[counter] = [point for points in sorted(parts, key=lambda part: part[0][0]) for point in points]
+        whole = merged(counter[4], several)
+        kept[counter] = whole.points
+        dropped += [f"{counter[0] or found.path.stem}/{counter[1]} {counter[4]}"] * whole.dropped
+        if whole.parts:
+            added[whole.parts] = added.get(whole.parts, 0) + 1
     if dropped:
         message = (
             f"{found.source}: {len(dropped)} series count what another one counts at the same time (first: {dropped[0]}; replicas, or two "
             "jobs); the one with most samples was kept."
         )
         found.issues.append(Issue(code="DUPLICATE_SAMPLE", severity="info", source=found.source, message=message))
+    for labels, count in added.items():
+        message = f"{found.source}: {plural(count, 'counter')} came in parts by {' and '.join(labels)}; the parts were added up."
+        found.issues.append(Issue(code="PARTS_ADDED", severity="info", source=found.source, message=message))
     return kept
 
 

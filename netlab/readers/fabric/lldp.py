@@ -10,6 +10,7 @@ from netlab.errors import ParseError
 from netlab.issues import Issue
 from netlab.readers.counters.account import device_from_path
 from netlab.readers.fabric.cables import CableReader, Cables, text_of
+from netlab.units import plural
 
 __all__ = ["LldpJson", "LldpTables"]
 
@@ -61,12 +62,22 @@ class LldpTables(CableReader):
         """Neighbours of every port."""
         text = text_of(cables.path)
         device = _owner(cables, text)
-        rows = _detail(text) if "Chassis id:" in text else _table(text)
-        for local, remote, port in rows:
-            if not _MANAGEMENT.match(local) and remote and port:
+        rows = _detail(text) if "Chassis id:" in text else _table(cables, text)
+        cabled = [row for row in rows if not _MANAGEMENT.match(row[0])]
+        nameless = [local for local, remote, port in cabled if not remote or not port]
+        for local, remote, port in cabled:
+            if remote and port:
                 cables.add((device, _full(local)), (remote, _full(port)))
+        if nameless:
+            cables.unparsed += len(nameless)
+            message = (
+                f"{cables.source}: the neighbours at {', '.join(nameless[:4])} advertise no name or no port; their cables are not known."
+            )
+            cables.issues.append(Issue(code="UNREADABLE_LINE", severity="info", source=cables.source, message=message))
 
 
+#: A rule, a total, a legend or the next prompt.
+_RULE_OR_END = re.compile(r"[-\s]+$|Total|Capability|\S+[#>$]")
 #: Headers of the columns that are read, in their order, and which of them are local port, neighbour and its port.
 _HEADERS: tuple[tuple[tuple[str, ...], tuple[int, int, int]], ...] = (
     (("LocalPort", "RemoteDevice", "RemotePortID", "Capability"), (0, 1, 2)),
@@ -75,21 +86,24 @@ _HEADERS: tuple[tuple[tuple[str, ...], tuple[int, int, int]], ...] = (
 )
 
 
-def _table(text: str) -> list[tuple[str, str, str]]:
+def _table(cables: Cables, text: str) -> list[tuple[str, str, str]]:
     """(local port, neighbour, its port): columns by the positions of their headers, or by gaps where a paste lost the alignment."""
     rows: list[tuple[str, str, str]] = []
     starts: list[int] = []
     order, columns = (0, 1, 2), 0
-    for line in text.splitlines():
-        known = next((known for known in _HEADERS if re.match(r"\s*" + r".*\s{2,}".join(known[0][:2]), line)), None)
+    for number, line in enumerate(text.splitlines(), 1):
+        known = next((known for known in _HEADERS if re.match(r"\s*" + r".*(?:\s{2,}|\t)".join(known[0][:2]), line)), None)
         if known is not None and all(word in line for word in known[0]):
             starts, order = [line.index(word) for word in known[0]], known[1]
             columns = len(_by_gaps(line))
-        elif starts and line.strip() and not set(line.strip()) <= {"-", " "} and not line.startswith(("Total", "Capability")):
+        elif starts and line.strip() and not _RULE_OR_END.match(line):
             cells = _by_gaps(line)
             if len(cells) != columns and _fits(line, starts):
                 cells = [line[start:end].strip() for start, end in zip(starts, [*starts[1:], len(line)], strict=True)]
-            if len(cells) > max(order) and cells[order[0]]:
+            # Cells at the end may be empty; before the last that is read, an empty one without alignment shifts the others.
+            if len(cells) <= max(order) or not cells[order[0]]:
+                cables.lost(number, f"it has {plural(len(cells), 'cell')} and no alignment under the header's {columns}")
+            else:
                 rows.append((cells[order[0]], cells[order[1]], cells[order[2]]))
     return rows
 

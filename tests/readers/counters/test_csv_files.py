@@ -201,3 +201,19 @@ def test_a_column_for_each_port_says_whose_counter_it_holds(tmp_path: Path, head
     frame, _ = read(tmp_path, "\n".join((header, *rows)) + "\n")
     rows_read = frame.select("device", "port", "direction", "metric", "value_int", "flags").sort("port").rows()
     assert rows_read == [("leaf1", "e0", "rx", "bytes", 7, ""), ("leaf1", "e1", "rx", "bytes", 8, "")]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "time,input bytes per second,output bytes per second", "time,disk read bytes,disk write bytes", "time,app/errors",
+        "ts,request errors", "time,total bytes", "time,rx_bytes per 5 min", "time,rx_bytes last 24h", "time,rx_bytes 5min", "time,step,loss,rx_bytes",
+    ],
+)  # fmt: skip
+def test_a_csv_that_names_no_port_is_none_of_ours(tmp_path: Path, header: str) -> None:
+    assert not PlainCsv().sniff(f"{header}\n1767225600,1,2,3\n".encode(), tmp_path / "c.csv")
+
+
+@pytest.mark.parametrize("header", ["time,leaf1/Ethernet1 rx_bytes", "time,mlx5_0 rx_bytes,mlx5_0 tx_bytes", "time,Ethernet0:ifHCInOctets"])
+def test_a_csv_with_a_column_for_each_port_is_ours(tmp_path: Path, header: str) -> None:
+    assert PlainCsv().sniff(f"{header}\n1767225600,1,2\n".encode(), tmp_path / "c.csv")

@@ -91,6 +91,8 @@ def test_lldp_of_three_systems(shared_data: Path) -> None:
         "Device ID    Local Intf  Hold-time  Capability  Port ID\n"
         "nodea        Ethernet0   120                    mlx5_0\n"
         "spine1       Ethernet4   120        BR          GigabitEthernet 0/2\nTotal entries displayed: 2\n",
+        "LocalPort\tRemoteDevice\tRemotePortID\tCapability\tRemotePortDescr\n"
+        "Ethernet0\tnodea\tmlx5_0\tO\tnodea\nEthernet4\tspine1\tGigabitEthernet 0/2\tBR\tx\n",
     ],
 )
 @pytest.mark.parametrize("name", ["leaf1_lldp.txt", "show_lldp_table_leaf1.txt", "leaf1-lldp-neighbors.log", "leaf1.lldp.txt"])
@@ -100,6 +102,22 @@ def test_lldp_tables_with_and_without_their_alignment_and_prompt(tmp_path: Path,
     cables = [("Ethernet0", "nodea", "mlx5_0"), ("Ethernet4", "spine1", "GigabitEthernet 0/2")]
     assert ends == {frozenset((("leaf1", port), (peer, far))) for port, peer, far in cables}
     assert [issue.code for issue in parsed.issues] == ["DEVICE_ASSUMED"]
+
+
+def test_a_row_that_cannot_be_placed_under_its_header_is_told_with_its_line(tmp_path: Path) -> None:
+    # The capability of the first row is empty, and the spaces that would say so are gone.
+    table = "Device ID  Local Intf  Hold-time  Capability  Port ID\nnodea  Ethernet0  120  mlx5_0\nspine1  Ethernet4  120  BR  Ethernet9\n"
+    frame, parsed = read(write(tmp_path, table, "leaf1_lldp.txt"))
+    assert frame.height == 1
+    assert [(issue.code, issue.line) for issue in parsed.issues if issue.code != "DEVICE_ASSUMED"] == [("UNREADABLE_LINE", 2)]
+
+
+def test_a_neighbour_without_a_name_is_told(tmp_path: Path) -> None:
+    head = "Port       Neighbor Device ID   Neighbor Port ID   TTL\n"
+    table = f"{head}Et1        nodea                mlx5_0             120\nEt2                             mlx5_1             120\n"
+    frame, parsed = read(write(tmp_path, table, "leaf1_lldp.txt"))
+    assert frame.height == 1
+    assert any("Et2 advertise no name" in issue.message for issue in parsed.issues)
 
 
 def test_edge_lists(shared_data: Path) -> None:
