@@ -207,7 +207,8 @@ def test_a_column_for_each_port_says_whose_counter_it_holds(tmp_path: Path, head
     "header",
     [
         "time,input bytes per second,output bytes per second", "time,disk read bytes,disk write bytes", "time,app/errors",
-        "ts,request errors", "time,total bytes", "time,rx_bytes per 5 min", "time,rx_bytes last 24h", "time,rx_bytes 5min", "time,step,loss,rx_bytes",
+        "ts,request errors", "time,total bytes", "time,rx_bytes per 5 min", "time,rx_bytes last 24h", "time,rx_bytes 5min",
+        "time,step,loss,rx_bytes",
     ],
 )  # fmt: skip
 def test_a_csv_that_names_no_port_is_none_of_ours(tmp_path: Path, header: str) -> None:
