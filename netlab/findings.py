@@ -101,8 +101,8 @@ FINDING_CODES: dict[str, str] = {
 }
 
 _SEVERITIES = ("critical", "warning", "info")
-#: Where no time tells: what explains the others or costs most stands first (factors of ../shared/notes/nccl_formats.md section 6), what
-#: only follows or may be meant stands last; findings without a place here are between the two.
+#: Where no time tells: what explains the others or costs most stands first, what only follows or may be meant stands last; findings without
+#: a place here are between the two.
 _FIRST = (
     "DUPLICATE_GPU", "COLLECTIVE_MISMATCH", "RANK_UNRESPONSIVE", "CUDA_FAILURE", "IB_DOWN_ASYNC", "COLLECTIVE_NOT_JOINED", "IB_ERROR",
     "P2P_UNMATCHED", "PEER_CLOSED", "MESSAGE_TRUNCATED", "SOCKET_FALLBACK", "OFI_LIMITED", "WRONG_HCA", "SHARED_NIC", "NIC_SET_DIFFERS",

@@ -6,7 +6,7 @@ import polars as pl
 
 from netlab.diagnose.limits import EFFICIENCY_LOW, LARGE_MESSAGE_NS
 from netlab.diagnose.reached import AGAINST, KIND, name_groups, reached
-from netlab.diagnose.timeline import Timeline
+from netlab.diagnose.timeline import Timeline, pooled_exposed
 from netlab.units import format_bytes, format_percent
 
 __all__ = ["transfer_action"]
@@ -15,12 +15,12 @@ __all__ = ["transfer_action"]
 def transfer_action(timeline: Timeline) -> str:
     """The next step against exposed transfer, named by the kind of groups that holds most of it."""
     table = reached(timeline, pl.lit(True), shared=True)
-    whole = int(table["exposed_ns"].sum())
-    if not whole:
+    if not int(table["exposed_ns"].sum()):
         return "Record sizes and groups of the collectives (netlab.capture does), so that their bandwidth is known."
     rows = max(table.partition_by(KIND, maintain_order=True), key=_exposed_ns)
     first = rows.sort("exposed_ns", "group", descending=[True, False]).row(0, named=True)
-    share = _exposed_ns(rows) / whole
+    # Of all that is exposed, also where no size is known.
+    share = _exposed_ns(rows) / int(pooled_exposed(timeline)["exposed_transfer_ns"].sum())
     rate = float((rows["busbw"] * rows["exposed_ns"]).sum()) / _exposed_ns(rows)
     what = (
         f"{first['op']} {name_groups(timeline, rows)} holds {format_percent(share, 0)} of the exposed transfer and reaches {rate:.3g} GB/s"

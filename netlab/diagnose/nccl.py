@@ -1,7 +1,7 @@
 """Findings from what NCCL itself says: logs, flight-recorder dumps, Inspector records, host topology.
 
-Each rule is a row of the diagnosis table in ../shared/notes/nccl_formats.md section 6. What a log cannot show is not claimed: no protocol
-from a kernel's name, no SHARP from the "collnet channels" figure, no link use from the bus bandwidth of two nodes.
+Each rule is a row of the table in docs/nccl.md, Findings. What a log cannot show is not claimed: no protocol from a kernel's name, no SHARP
+from the "collnet channels" figure, no link use from the bus bandwidth of two nodes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,18 @@ from collections.abc import Callable, Iterator
 import msgspec
 import polars as pl
 
-from netlab.diagnose import nccl_arrivals, nccl_errors, nccl_hosts, nccl_measured, nccl_network, nccl_progress, nccl_settings, nccl_tuning
+from netlab.diagnose import (
+    nccl_arrivals,
+    nccl_calls,
+    nccl_errors,
+    nccl_hangs,
+    nccl_hosts,
+    nccl_late,
+    nccl_measured,
+    nccl_network,
+    nccl_settings,
+    nccl_tuning,
+)
 from netlab.diagnose.nccl_evidence import Evidence
 from netlab.findings import Finding
 from netlab.run import Run
@@ -51,12 +62,12 @@ RULES: tuple[Rule, ...] = (
     nccl_errors.ib_errors,
     nccl_errors.asynchronous,
     nccl_errors.other_errors,
-    nccl_progress.mismatches,
-    nccl_progress.unmatched_messages,
-    nccl_progress.hang_findings,
-    nccl_progress.late_ranks,
+    nccl_calls.mismatches,
+    nccl_calls.unmatched_messages,
+    nccl_hangs.hang_findings,
+    nccl_late.late_ranks,
     nccl_arrivals.call_skew,
-    nccl_progress.ras_findings,
+    nccl_hangs.ras_findings,
 )
 
 

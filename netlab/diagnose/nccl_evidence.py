@@ -13,7 +13,7 @@ import polars as pl
 from netlab.findings import Finding, Subject
 from netlab.run import Run
 
-__all__ = ["Evidence", "Row", "finding", "joined", "majority", "quotes"]
+__all__ = ["Evidence", "Row", "finding", "hosts_of", "joined", "majority", "quotes"]
 
 Row = dict[str, Any]
 _QUOTES = 8
@@ -200,3 +200,8 @@ def finding(
         evidence=quotes(evidence),
         cause=cause,
     )
+
+
+def hosts_of(evidence: Evidence, ranks: list[int]) -> set[str]:
+    """Hosts of some ranks, by their communicators."""
+    return {c["host"] for c in evidence.communicators if c["global_rank"] in ranks and c["host"]}

@@ -15,7 +15,7 @@ _HOPPER = re.compile(r"\b(H100|H200|H800|H20|GH200|B100|B200|B300|GB200|GB300)\b
 _NVLINK_BANDWIDTH = 300.0
 _FEW_CHANNELS = 4
 _FAR = ("PHB", "SYS")
-#: Path types by number, from the first version that counts so (../shared/notes/nccl_formats.md section 1.9).
+#: Path types by number, from the first version that counts so (NCCL src/graph/topo.h).
 _PATH_TYPES: tuple[tuple[tuple[int, int], tuple[str, ...]], ...] = (
     ((2, 27), ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS", "NET", "DIS")),
     ((2, 26), ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "PXN", "PHB", "SYS", "NET", "DIS")),

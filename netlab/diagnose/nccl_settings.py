@@ -13,7 +13,7 @@ __all__ = ["env_differs", "env_leftover", "old_nccl", "slow_init", "version_mix"
 
 #: NCCL 2.18 came with PyTorch 2.1 in 2023; older ones lack NVLink SHARP tuning and many fixes of the network transports.
 OLDEST_GOOD = (2, 18)
-#: Initialisation above this is felt at every restart (seconds); ../shared/notes/nccl_formats.md section 6.
+#: Initialisation above this is felt at every restart (seconds).
 SLOW_INIT_S = 30.0
 
 #: Variables that say where to write, or that differ by host on purpose.

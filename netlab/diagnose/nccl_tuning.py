@@ -13,7 +13,7 @@ __all__ = ["collnet_off", "host_setup", "ofi_limited", "one_queue_pair", "pxn_al
 
 #: ibv_mtu: number to bytes.
 _MTU_BYTES = {1: 256, 2: 512, 3: 1024, 4: 2048, 5: 4096}
-#: Above this many hosts the 2(n-1) steps of a ring cost more than a tree below this size; ../shared/notes/nccl_formats.md section 6.
+#: Above this many hosts the 2(n-1) steps of a ring cost more than a tree below this size (NCCL src/graph/tuning.cc: latency times steps).
 _RING_HOSTS, _RING_BYTES = 16, 100_000_000
 #: From this many hosts on equal-cost paths are shared by chance, and one flow per connection fills them unevenly.
 _ECMP_HOSTS = 4

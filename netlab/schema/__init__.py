@@ -19,7 +19,7 @@ from netlab.schema.traffic import TRAFFIC_TABLES
 __all__ = ["SCHEMA_VERSION", "TABLES", "Column", "Table", "tables_markdown"]
 
 #: Raised whenever a column changes its name, type or meaning; stored tables of another version are made anew.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 TABLES = by_name(
     (

@@ -328,6 +328,17 @@ def test_the_action_on_transfer_is_told_by_how_far_the_link_is_used(gbps: float 
     assert action.startswith(f"all_reduce between ranks 0 and 1 holds 100 % of the exposed transfer and {says}")
 
 
+def test_transfer_of_unknown_size_is_part_of_the_whole() -> None:
+    made = Timelines(["a", "b"])
+    made.step(1, 0, 100)
+    for rank in (0, 1):
+        made.kernel(rank, 0, 40, launch=-1)
+    made.collective({0: 40, 1: 40}, 55, size=240_000_000)
+    made.collective({0: 55, 1: 55}, 100, size=None)
+    action = _found(_judge(made.figures()), "NETWORK_SHARE").action
+    assert action.startswith("all_reduce between ranks 0 and 1 holds 25 % of the exposed transfer and reaches 16 GB/s.")
+
+
 def test_small_messages_are_the_schedule_and_no_slow_link() -> None:
     made = Timelines(["a", "b"])
     made.step(1, 0, 100)

@@ -1,6 +1,6 @@
 """From bytes of a log to records: repaired lines, then every NCCL header found anywhere in a line.
 
-Stages one and two of the three (../shared/notes/nccl_formats.md sections 1.1 to 1.3); `messages` is the third.
+Stages one and two of the three of docs/nccl.md; `messages` is the third.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Identity: from lines of processes to communicators, ranks and the communicator of every connection.
 
-A log line has no rank. The way is (host, pid) -> Init lines -> pointer -> communicator; see ../shared/notes/nccl_formats.md section 1.4.
+A log line has no rank. The way is (host, pid) -> Init lines -> pointer -> communicator; see docs/nccl.md, Identity.
 """
 
 from __future__ import annotations

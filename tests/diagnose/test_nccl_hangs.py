@@ -107,6 +107,23 @@ def test_groups_of_the_same_ranks_are_told_apart(tmp_path: Path) -> None:
     assert "all_gather 1" in found[0].title
 
 
+def test_a_mismatch_in_one_group_hides_no_hang_in_another_of_the_same_ranks(tmp_path: Path) -> None:
+    groups = {"a": [0, 1, 2], "b": [0, 1, 2]}
+    dumps = {rank: in_groups([in_group("a", 1, op="all_gather" if rank == 2 else "all_reduce")], groups) for rank in range(3)}
+    for rank in (0, 1):
+        dumps[rank]["entries"].append(in_group("b", 1, "started", op="reduce_scatter"))
+    found = of_dumps(tmp_path, dumps)
+    assert [(f.code, f.subject.ranks) for f in found] == [("COLLECTIVE_MISMATCH", [2]), ("COLLECTIVE_NOT_JOINED", [2])]
+    assert "Ranks of group 0,1,2 (a) call different operations" in found[0].title
+    assert "did not join reduce_scatter 1 of group 0,1,2 (b)" in found[1].title
+
+
+def test_two_ranks_that_differ_are_told_in_one_whole_sentence(tmp_path: Path) -> None:
+    dumps = {rank: dump(rank, [entry(1, op="all_gather" if rank else "all_reduce")], range(2)) for rank in range(2)}
+    title = one(of_dumps(tmp_path, dumps), "COLLECTIVE_MISMATCH").title
+    assert title.endswith("(Float)."), title
+
+
 def message(op: str, ends: str, seq: int, state: str = "completed") -> dict[str, object]:
     return entry(seq, state, op=f"{op} {ends}", is_p2p=True, p2p_seq_id=seq)
 
