@@ -30,7 +30,7 @@ from netlab import figures, report
 report.check_parameters()
 figures.enable(png=png)
 study = report.Study.load(run, threshold, steps=steps, ranks=ranks)
-study.verdict
+report.card(study)
 
 # %% [markdown]
 # ## What is there

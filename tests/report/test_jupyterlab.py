@@ -115,6 +115,9 @@ def test_every_notebook_of_the_workbook_runs_all_cells_and_draws(name: str, page
     shown.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
     _run_all(shown)
     shown.wait_for_selector(".jp-Notebook .vega-embed :is(canvas, svg)", timeout=60_000)
+    for card in shown.locator(".nl-card dl > div").all():  # JupyterLab floats the terms of a list over their values
+        term, value = (card.locator(part).bounding_box() for part in ("dt", "dd"))
+        assert term["y"] + term["height"] <= value["y"] + 1
     # What a chart or an object without a renderer would leave as text.
     texts = shown.locator(".jp-OutputArea-output[data-mime-type='text/plain']").all_inner_texts()
     assert [text for text in texts if "alt." in text or "VegaLite" in text or "object at 0x" in text] == []
