@@ -26,8 +26,8 @@ from netlab.readers.streams import read_head
 
 __all__ = ["Progress", "ingest_files", "parse_file"]
 
-#: Files of more bytes on disk are read in a process of their own.
-_LARGE_BYTES, _LARGE_COMPRESSED_BYTES = 256_000_000, 16_000_000
+#: Files of more bytes on disk are read in a process of their own: what reading leaves behind beside alignment is no longer within 350 MB.
+_LARGE_BYTES, _LARGE_COMPRESSED_BYTES = 600_000_000, 36_000_000
 _COMPRESSED = frozenset({".gz", ".zst"})
 _PARSE_ONE = """
 import sys
