@@ -46,7 +46,7 @@ def table(frame: pl.DataFrame, labels: Mapping[str, str] | None = None, *, rows:
     rows
         Most rows to show.
     whole
-        Where all rows are, for the note below a shortened table.
+        Where the rows are that it was made of, for the note below.
 
     Examples
     --------
@@ -61,9 +61,10 @@ def table(frame: pl.DataFrame, labels: Mapping[str, str] | None = None, *, rows:
     for row in frame.select(names).head(rows).iter_rows(named=True):
         cells = "".join(f"<td{_right(numeric[name])}>{_cell(name, row[name])}</td>" for name in names)
         body.append(f"<tr>{cells}</tr>")
-    note = ""
+    source = f"in {escape(whole)}" if whole else ""
+    note = f'<p class="nl-note">Rows behind it {source}.</p>' if source else ""
     if frame.height > rows:
-        note = f'<p class="nl-note">First {rows:,} of {frame.height:,} rows{f"; all in {escape(whole)}" if whole else ""}.</p>'
+        note = f'<p class="nl-note">First {rows:,} of {frame.height:,} rows{f"; all {source}" if source else ""}.</p>'
     inner = f'<table class="nl-table"><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table>'
     return f'<div class="nl-scroll" tabindex="0">{inner}</div>{note}'
 

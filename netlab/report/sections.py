@@ -28,7 +28,9 @@ _PACKAGES = ("netlab", "polars", "numpy", "numba", "altair", "vl-convert-python"
 
 def card(study: Study) -> Html:
     """The verdict card. It brings the style of all sections with it, for notebooks; a page has it already."""
-    return Html(card_style() + card_html(study.verdict, style=False), study.verdict.headline)
+    broken_down = "table <code>breakdown</code>, " if study.run.manifest.tables.get("breakdown") else ""
+    behind = f'<p class="nl-note">Rows behind these figures: {broken_down}totals of the verdict. Every chart names its own.</p>'
+    return Html(card_style() + card_html(study.verdict, style=False) + behind, study.verdict.headline)
 
 
 def card_style() -> str:

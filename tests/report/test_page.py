@@ -105,6 +105,15 @@ def test_every_chart_has_a_description_and_its_data(made_report: Report) -> None
     assert made_report.page.count("Data of this chart") >= len(specs)
 
 
+def test_every_chart_names_the_rows_that_it_was_made_of(made_report: Report) -> None:
+    figures = re.findall(r"<figure .*?</figure>", made_report.page, re.DOTALL)
+    assert len(figures) >= 8
+    for figure in figures:
+        named = re.search(r"(?:Rows behind it in|; all in) (?:tables/(\w+)\.parquet|verdict\.json)\.</p>", figure)
+        assert named, figure[:200]
+        assert named[1] is None or (made_report.folder / "tables" / f"{named[1]}.parquet").is_file()
+
+
 def test_end_of_script_in_a_name_does_not_end_the_block() -> None:
     spec = {"description": "</script><script>alert(1)</script>", "marks": [], "usermeta": {"netlab": {"name": "x"}}}
     output = nbformat.v4.new_output("display_data", data={"application/vnd.vega.v5+json": spec})
