@@ -15,6 +15,7 @@ from airflow.sdk import DAG
 
 RUN = "/data/traces/llama-70b/{{ ds }}"
 REPORTS = "/srv/netlab/reports/llama-70b"
+DAY = REPORTS + "/{{ ds }}"
 
 with DAG(
     dag_id="netlab_llama_70b",
@@ -34,7 +35,10 @@ with DAG(
     verdict = BashOperator(
         task_id="verdict",
         # Exit code 1 is a verdict and would be the same a second time: the task fails at once, without a retry.
-        bash_command=f"netlab check {RUN} --threshold 0.25 --fail-on certain --json {REPORTS}/{{{{ ds }}}}.json",
+        bash_command=f"mkdir -p {DAY} && netlab check {RUN} --threshold 0.25 --fail-on certain --json {DAY}/verdict.json",
+        # One name for all nights, or none would have a past: netlab history {REPORTS} shows the trend.
+        env={"NETLAB_RUN_NAME": "llama-70b"},
+        append_env=True,
         retries=0,
     )
     notebook >> verdict
