@@ -187,7 +187,7 @@ def fabric_picture(frame: pl.DataFrame) -> Any:
     ]
     chart = alt.layer(*layers).properties(width=WIDTH, height=height)
     subtitle = [
-        "Line: cable, thicker for several; the darker, the more used; dotted: nobody counts. Red dashes: something speaks against it."
+        "Line: cable, thicker for several, stronger where more used; dotted: nobody counts. Red dashes: something speaks against it."
     ]
     return titled(chart, "fabric", _title(frame), subtitle, f"{plural(frame.height, 'connection')} between {plural(len(at), 'device')}.")
 

@@ -49,7 +49,7 @@ def link_use_over_time(frame: pl.DataFrame, steps: pl.DataFrame | None = None, c
 
     strip: Any = _cells(scaled(frame), x, order, unit)
     marked = frame["against"].is_not_null().any()
-    subtitle = ["The highest use in each moment. White: no sample, or a gap." + (" Red: errors, loss or pause in it." if marked else "")]
+    subtitle = ["The highest use in each moment. Blank: no sample, or a gap." + (" Red: errors, loss or pause in it." if marked else "")]
     bands = []
     if steps is not None and known:
         if steps.height <= _BORDERS:

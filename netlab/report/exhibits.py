@@ -10,6 +10,7 @@ import polars as pl
 from netlab import figures
 from netlab.config import nearest
 from netlab.errors import ConfigError
+from netlab.pipeline.recorded import COMMANDS
 from netlab.report.comparison_exhibits import COMPARISON_EXHIBITS
 from netlab.report.link_exhibits import LINK_EXHIBITS
 from netlab.report.nccl_exhibits import NCCL_EXHIBITS, with_pair_links
@@ -19,10 +20,10 @@ from netlab.verdict.rows import CollectiveRow, GroupRow, RankRow, StepRow
 
 __all__ = ["EXHIBITS", "exhibit"]
 
-_RECORD_TRACE = """with netlab.capture(DIR) as cap:    # or torch.profiler with CPU and CUDA activities, on every rank
+_RECORD_TRACE = """with netlab.capture(DIR) as recording:    # or torch.profiler with CPU and CUDA activities, on every rank
     for batch in loader:
         train(batch)
-        cap.step()"""
+        recording.step()"""
 
 _PARTS = {
     "iteration_ms": "step (ms)",
@@ -102,7 +103,7 @@ def _worst_step(study: Study) -> Exhibit | Missing:
         return Missing("No timeline of the worst step", "The inputs mark no steps with device activity.", _RECORD_TRACE)
     bars = figures.gantt_frame(run.frame("activities"), run.frame("collectives"), breakdown, run.frame("steps"))
     if not bars.height:
-        return Missing("No timeline of the worst step", f"Step {worst[0]} has no device activity.")
+        return Missing("No timeline of the worst step", f"Step {worst[0]} has no device activity.", _RECORD_TRACE)
     lane = "thread" if run.facts.backend == "cpu" else "stream"
     labels = {
         "rank": "rank",
@@ -185,9 +186,8 @@ def _who_waits(study: Study) -> Exhibit | Missing:
 def _rank_pairs(study: Study) -> Exhibit | Missing:
     pairs = figures.pairs_frame(study.run.frame("p2p"))
     if not pairs.height:
-        return Missing(
-            "No pairs of ranks", "No point-to-point message with both ends was seen; collectives do not tell which pair was slow."
-        )
+        sentence = "No point-to-point message with both ends was seen; collectives do not tell which pair was slow."
+        return Missing("No pairs of ranks", sentence, COMMANDS["pairs"])
     pairs = with_pair_links(pairs, study.run.frame("pair_links"))
     labels = {
         "src": "from",
@@ -209,7 +209,9 @@ def _rank_pairs(study: Study) -> Exhibit | Missing:
 def _clocks(study: Study) -> Exhibit | Missing:
     frame = figures.clock_frame(study.run.frame("clocks"))
     if not frame.filter(pl.col("offset_ms").is_not_null()).height or len(study.run.facts.ranks) < 2:
-        return Missing("Clocks were not compared", "It takes traces of two ranks and at least three collectives that they share.")
+        return Missing(
+            "Clocks were not compared", "It takes traces of two ranks and at least three collectives that they share.", _RECORD_TRACE
+        )
     labels = {"domain": "clock of", "ranks": "ranks", "offset_ms": "ahead by (ms)", "error_ms": "error (ms)", "samples": "collectives used"}
     return Exhibit(figures.clock_quality(frame), frame, labels, "tables/clocks.parquet")
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import polars as pl
 
 from netlab import figures
+from netlab.pipeline.recorded import COMMANDS
 from netlab.report.panels import Exhibit, Missing
 from netlab.report.study import Study
 
 __all__ = ["LINK_EXHIBITS"]
 
-_RECORD_COUNTERS = "Put counters.csv (timestamp,device,port,counter,value) and ports.csv (device,port,speed_gbps,role) beside the traces."
-
-_RECORD_CABLES = "Put links.csv (a_device,a_port,b_device,b_port) beside the traces, or the output of lldpcli or ibnetdiscover."
+_RECORD_COUNTERS = f"{COMMANDS['nics']}\nswitches: {COMMANDS['switches']}\n{COMMANDS['speeds']}"
 
 
 def _coverage(study: Study) -> Exhibit | Missing:
@@ -40,7 +39,7 @@ def _coverage(study: Study) -> Exhibit | Missing:
 def _fabric(study: Study) -> Exhibit | Missing:
     frame = figures.fabric_frame(study.run.frame("ports"), study.run.frame("links"))
     if not frame.height:
-        return Missing("No picture of the fabric", "Which host hangs on which switch is not known.", _RECORD_CABLES)
+        return Missing("No picture of the fabric", "Which host hangs on which switch is not known.", COMMANDS["cables"])
     labels = {
         "lower": "from",
         "upper": "to",
@@ -60,7 +59,7 @@ def _accused_link(study: Study) -> Exhibit | Missing:
     frame = figures.accused_link_frame(study.run.frame("link_cells"), tests)
     if not frame.height:
         first = tests.row(0, named=True)
-        return Missing(f"No link is accused: {first['state']}", f"{first['reason']}.")
+        return Missing(f"No link is accused: {first['state']}", f"{first['reason']}.", "netlab.capture(DIR, active=40, counters_ms=100)")
     labels = {"t0_ns": "from (ns)", "events": "events", "peer_events": "events, mean of peers", "exposed_ms": "exposed (ms)"}
     return Exhibit(figures.accused_link(frame, tests), frame, labels, "tables/link_cells.parquet")
 
@@ -144,7 +143,7 @@ def _course(study: Study) -> Exhibit | Missing:
 def _classes(study: Study) -> Exhibit | Missing:
     frame = figures.class_shares_frame(study.run.frame("link_queues"))
     if not frame.height:
-        return Missing("No traffic classes", "It takes byte counters of queues or priorities (show queue counters, ethtool -S).")
+        return Missing("No traffic classes", "It takes byte counters of queues or priorities.", COMMANDS["queues"])
     labels = {
         "link": "link",
         "queue": "queue",

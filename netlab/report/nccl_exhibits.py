@@ -8,13 +8,13 @@ import polars as pl
 
 from netlab import figures
 from netlab.figures.frames import members_text
+from netlab.pipeline.recorded import COMMANDS
 from netlab.report.panels import Exhibit, Missing
 from netlab.report.study import Study
 
 __all__ = ["NCCL_EXHIBITS", "with_pair_links"]
 
-_RECORD_LOGS = """export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH
-export NCCL_DEBUG_FILE=/logs/nccl.%h.%p.log    # one file per process: nothing tears"""
+_RECORD_LOGS = COMMANDS["nccl"]
 
 
 def _communicators(study: Study) -> Exhibit | Missing:

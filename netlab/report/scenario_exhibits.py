@@ -10,6 +10,7 @@ import polars as pl
 
 from netlab import figures
 from netlab.figures.frames import members_text
+from netlab.pipeline.recorded import COMMANDS
 from netlab.pipeline.scenarios import find_scenarios
 from netlab.report.markup import Html, chips, table
 from netlab.report.panels import Exhibit, Missing
@@ -116,7 +117,7 @@ def explorer(study: Study) -> Exhibit | Missing:
     """Ranks by steps above, the parts of the brushed ones below."""
     rows = figures.rows_frame(study.verdict.by_rank_step)
     if not rows.height or rows["comm_share"].is_null().all():
-        return Missing("No ranks and steps to drag over", "The inputs mark no steps with device activity.")
+        return Missing("No ranks and steps to drag over", "The inputs mark no steps with device activity.", COMMANDS["activity"])
     labels = {
         "rank": "rank",
         "step": "step",

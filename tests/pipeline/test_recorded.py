@@ -9,7 +9,7 @@ import pytest
 
 import netlab
 from netlab.cli import main
-from netlab.pipeline.recorded import Recorded, recorded
+from netlab.pipeline.recorded import COMMANDS, Recorded, recorded
 from netlab.synth import write_run
 
 DATA = Path(__file__).resolve().parents[2] / "data"
@@ -35,6 +35,13 @@ def test_every_lack_comes_with_what_records_it() -> None:
     rows = recorded(netlab.open(DATA / "gpu-16rank" / "rank3.pt.trace.json.gz"))
     assert all(row.how for row in rows if row.state in ("lacks", "partly"))
     assert sum(row.state == "lacks" for row in rows) >= 6
+
+
+def test_counters_of_queues_are_read_as_they_are_asked_for(tmp_path: Path) -> None:
+    text = "NIC statistics:\n     rx_bytes: 9\n     tx_prio3_bytes: 5\n     rx_prio3_bytes: 4\n"
+    (tmp_path / "ethtool.nodea.txt").write_text(text, "utf-8")
+    assert COMMANDS["queues"].startswith("ethtool -S IFACE > DIR/ethtool.HOST.txt")
+    assert netlab.open(tmp_path).manifest.tables["link_queues"] == 2
 
 
 def test_missing_ranks_are_named() -> None:

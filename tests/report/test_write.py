@@ -307,7 +307,12 @@ def test_missing_frames_become_boxes_and_no_error() -> None:
     for name, build in EXHIBITS.items():
         # Nothing is said about a comparison that nobody asked for, and operation-level traces are no input that most runs lack.
         unasked = name in COMPARISON_EXHIBITS or name == "compute-by-rank"
-        assert build(study) is None if unasked else isinstance(build(study), Missing)
+        made = build(study)
+        if unasked:
+            assert made is None
+        else:
+            assert isinstance(made, Missing)
+            assert made.command, f"{name} does not say what records it"
     for section in (card, data_quality, findings, what_if, provenance):
         assert isinstance(section(study)._repr_html_(), str)
     assert "Inconclusive" in card(study)._repr_html_()
