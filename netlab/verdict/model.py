@@ -9,6 +9,7 @@ import msgspec
 from netlab.findings import Finding, Subject
 from netlab.issues import Issue
 from netlab.run import ExcludedStep
+from netlab.units import format_ms
 from netlab.verdict.rows import (
     Breakdown,
     CollectiveRow,
@@ -75,6 +76,10 @@ class FindingRow(msgspec.Struct, frozen=True, kw_only=True):
         from netlab.verdict.card import finding_html
 
         return finding_html(self)
+
+    def __repr__(self) -> str:
+        cost = "" if self.time_lost_ms is None else f", up to {format_ms(self.time_lost_ms)} a step"
+        return f"<{self.id} {self.severity}: {self.title}{cost}. Do next: {self.action}>"
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ import json
 import re
 from html.parser import HTMLParser
 
+import msgspec
 import nbformat
 import polars as pl
 import pytest
@@ -190,3 +191,10 @@ def test_a_chart_that_is_too_large_gives_way_to_its_data() -> None:
         Exhibit(chart, pl.DataFrame({"x": [1]}), {"x": "x"})._ipython_display_()
     assert len(shown) == 1
     assert "No chart, only its data: A chart has 30,000 rows" in shown[0]["text/html"]
+
+
+def test_findings_show_themselves_and_are_one_line_elsewhere() -> None:
+    finding = made_run().verdict.findings[0]
+    shown = msgspec.structs.replace(finding, title="leaf <1> drops", time_lost_ms=3.0)
+    assert "leaf &lt;1&gt; drops" in shown._repr_html_()
+    assert repr(shown) == f"<{finding.id} {finding.severity}: leaf <1> drops, up to 3 ms a step. Do next: {finding.action}>"
