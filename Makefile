@@ -10,6 +10,7 @@ RUN ?= data/ddp-gloo-4rank
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lab,dev]'
+	$(BIN)/python -m compileall -q netlab  # as pip does for what is not editable: 0.15 s less at every start
 	touch $@
 
 report: $(VENV)/.installed  ## Run the main job on the recorded sample
@@ -33,6 +34,7 @@ docs: $(VENV)/.installed  ## Regenerate the generated pages
 	$(BIN)/python -m netlab.verdict > docs/verdict.schema.json
 
 bench: $(VENV)/.installed  ## Speed and memory beside peers
+	$(BIN)/python -m compileall -q netlab
 	$(BIN)/python -m benchmarks
 
 clean:
