@@ -221,10 +221,9 @@ def print_history(document: History) -> None:
     for head in ("run", "reports", "newest", "status", "network share", "usually", "step", "usually", "judgement"):
         table.add_column(head, justify="left" if head in ("run", "newest", "status", "judgement") else "right")
     for run in document.runs:
-        name = f"{run.name} on {run.cluster}" if run.cluster else run.name
         since = "" if run.slower_since is None else f"; slower since {run.slower_since}"
         table.add_row(
-            name, str(run.reports), run.newest, run.status, format_percent(run.network_share), format_percent(run.usual_network_share),
+            run.label, str(run.reports), run.newest, run.status, format_percent(run.network_share), format_percent(run.usual_network_share),
             format_ms(run.iteration_ms), format_ms(run.usual_iteration_ms), run.note + since,
         )  # fmt: skip
     console.print(table)

@@ -46,6 +46,11 @@ class RunTrend(msgspec.Struct, frozen=True, kw_only=True):
     slower_since: str | None = None
     note: str = ""
 
+    @property
+    def label(self) -> str:
+        """The name with its cluster, where one is declared."""
+        return f"{self.name} on {self.cluster}" if self.cluster else self.name
+
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
     """The document ``netlab.history/1``."""
@@ -113,8 +118,7 @@ def history(table: pl.DataFrame, folder: str, issues: list[Issue] | None = None)
     status = "flagged" if flagged else "warn" if worse else "pass"
     if worse:
         what = " and ".join(_WORDS[measure] for measure in worse[0].regression or [])
-        where = f" on {worse[0].cluster}" if worse[0].cluster else ""
-        headline = f"{len(worse)} of {len(runs)} runs got worse: {worse[0].name}{where} in {what}."
+        headline = f"{len(worse)} of {len(runs)} runs got worse: {worse[0].label} in {what}."
     else:
         judged = sum(run.regression is not None for run in runs)
         headline = f"No run is worse than its own past ({judged} of {len(runs)} have {FEWEST_PAST} earlier reports or more)."

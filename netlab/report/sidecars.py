@@ -34,7 +34,7 @@ def summary_markdown(verdict: Verdict, report: str = "report.html") -> str:
     run = verdict.run
     steps = f"{len(run.steps)} steps" if run.window == "step" else "whole capture"
     lines = [
-        f"# {sign} {word}: {_md(run.name)}",
+        f"# {sign} {word}: {_md(run.label)}",
         "",
         f"**{_md(verdict.headline)}**",
         "",

@@ -34,7 +34,7 @@ def slack_payload(verdict: Verdict, report: str = "report.html", failure: str | 
     """
     totals, run = verdict.totals, verdict.run
     sign, word = STATUS_WORDS.get(verdict.status, ("?", verdict.status))
-    title = f"{sign} {word}: {run.name}"
+    title = f"{sign} {word}: {run.label}"
     fields = {
         f"Network share (limit {format_percent(verdict.threshold)})": format_percent(totals.network_share),
         "Wait share": format_percent(totals.wait_share),

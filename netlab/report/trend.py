@@ -82,7 +82,7 @@ def trend_runs(trend: Trend) -> Html:
     """Each run's newest report against its usual values, those that got worse first."""
     rows = [
         {
-            "run": _label(run),
+            "run": run.label,
             "reports": run.reports,
             "status": run.status,
             "network_share": run.network_share,
@@ -151,13 +151,8 @@ def _since(document: History, measure: str) -> dict[str, str]:
     for run in document.runs:
         at = run.since.get(measure) or (run.slower_since if measure == "iteration_ms" else None)
         if at is not None:
-            found[_label(run)] = at
+            found[run.label] = at
     return found
-
-
-def _label(run: RunTrend) -> str:
-    """The name of a run as the charts have it."""
-    return f"{run.name} on {run.cluster}" if run.cluster else run.name
 
 
 def _judgement(run: RunTrend) -> str:

@@ -53,7 +53,7 @@ def card_html(verdict: Verdict, *, style: bool = True) -> str:
         f"<style>{CARD_CSS}</style>" if style else "",
         f'<section class="nl-card nl-{escape(verdict.status)}" role="region" aria-label="Verdict">',
         f'<span class="nl-badge"><span aria-hidden="true">{sign}</span>{escape(word)}</span>',
-        f'<span class="nl-sub">{escape(verdict.run.name)} · {escape(_sample(verdict))}</span>',
+        f'<span class="nl-sub">{escape(verdict.run.label)} · {escape(_sample(verdict))}</span>',
         f'<p class="nl-headline">{escape(verdict.headline)}</p>',
         _meter(totals, verdict.threshold),
         f"<dl>{''.join(_facts(verdict))}</dl>",

@@ -44,6 +44,11 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     backend: str
     sources: list[SourceRow]
 
+    @property
+    def label(self) -> str:
+        """The name with its cluster, where one is declared."""
+        return f"{self.name} on {self.cluster}" if self.cluster else self.name
+
 
 class ClockSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Clock domains and how well they were aligned."""

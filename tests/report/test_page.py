@@ -198,3 +198,10 @@ def test_findings_show_themselves_and_are_one_line_elsewhere() -> None:
     shown = msgspec.structs.replace(finding, title="leaf <1> drops", time_lost_ms=3.0)
     assert "leaf &lt;1&gt; drops" in shown._repr_html_()
     assert repr(shown) == f"<{finding.id} {finding.severity}: leaf <1> drops, up to 3 ms a step. Do next: {finding.action}>"
+
+
+def test_card_says_where_the_run_ran() -> None:
+    verdict = made_run().verdict
+    there = msgspec.structs.replace(verdict, run=msgspec.structs.replace(verdict.run, cluster="h100 <a>"))
+    assert "made on h100 &lt;a&gt; · " in card_html(there)
+    assert "made · " in card_html(verdict)
