@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import altair as alt
@@ -15,7 +16,8 @@ from netlab.units import plural
 __all__ = ["rank_step_explorer"]
 
 _RANKS_SHOWN = 40
-_ROWS = 14_000
+#: Cells of the map, each with its parts: 0.7 MB.
+_CELLS = 6_000
 
 
 def rank_step_explorer(by_rank_step: pl.DataFrame) -> Any:
@@ -33,16 +35,22 @@ def rank_step_explorer(by_rank_step: pl.DataFrame) -> Any:
     """
     ranks = extreme_ranks(by_rank_step.group_by("rank").agg(pl.col("exposed_comm_ms").sum()), "exposed_comm_ms", _RANKS_SHOWN)
     shown = by_rank_step.filter(pl.col("rank").is_in(ranks))
-    steps = sorted(shown["step"].unique().to_list())[-(_ROWS // (7 * max(len(ranks), 1))) :]
+    steps = sorted(shown["step"].unique().to_list())[-(_CELLS // max(len(ranks), 1)) :]
     shown = shown.filter(pl.col("step").is_in(steps))
-    long = parts_frame(shown.with_columns(pl.struct("rank", "step", "comm_share").alias("key")), "key").unnest("key")
-    brush = alt.selection_interval(name="brush", encodings=["x", "y"])
+    long = parts_frame(shown.with_columns(pl.struct("rank", "step").alias("key")), "key").unnest("key")
     present = [part for part in PART_COLOURS if part in set(long["part"])]
+    # One row per cell and a column per part: with a row per part the data would be six times as large.
+    names = {part: f"p{number}" for number, part in enumerate(present)}
+    wide = long.with_columns(pl.col("part").replace_strict(names)).pivot(
+        on="part", on_columns=list(names.values()), index=["rank", "step"], values="ms"
+    )
+    cells = shown.select("rank", "step", "comm_share").join(wide, on=["rank", "step"], how="left", maintain_order="left")
+    brush = alt.selection_interval(name="brush", encodings=["x", "y"])
     upper = (
         alt.Chart()
         .mark_rect(aria=False)
         .encode(
-            x=alt.X("step:O", title="step", axis=alt.Axis(labelAngle=0, grid=False)),
+            x=alt.X("step:O", title="step", axis=alt.Axis(labelAngle=0, grid=False, labelOverlap=True)),
             y=alt.Y("rank:O", title="rank", axis=alt.Axis(grid=False)),
             color=alt.condition(
                 brush,
@@ -60,7 +68,6 @@ def rank_step_explorer(by_rank_step: pl.DataFrame) -> Any:
                 alt.Tooltip("comm_share:Q", title="exposed communication", format=".1%"),
             ],
         )
-        .transform_filter("datum.order === 0")
         .add_params(brush)
         .properties(width=WIDTH - 150, height=alt.Step(max(7, min(20, 300 // max(len(ranks), 1)))))
     )
@@ -80,12 +87,15 @@ def rank_step_explorer(by_rank_step: pl.DataFrame) -> Any:
             tooltip=[alt.Tooltip("rank:O"), alt.Tooltip("part:N"), alt.Tooltip("mean_ms:Q", title="ms", format=".4~g")],
         )
         .transform_filter(brush)
+        .transform_fold(list(names.values()), as_=["key", "ms"])
+        .transform_calculate(order="toNumber(slice(datum.key, 1))")
+        .transform_calculate(part=f"{json.dumps(present)}[datum.order]")
         .transform_joinaggregate(steps="distinct(step)", groupby=["rank"])
         .transform_aggregate(sum_ms="sum(ms)", steps="max(steps)", groupby=["rank", "part", "order"])
         .transform_calculate(mean_ms="datum.sum_ms / datum.steps")
         .properties(width=WIDTH - 150, height=alt.Step(max(9, min(20, 300 // max(len(ranks), 1)))))
     )
-    chart = alt.vconcat(upper, lower, data=alt.InlineData(values=records(long)), spacing=16).resolve_scale(color="independent")
+    chart = alt.vconcat(upper, lower, data=alt.InlineData(values=records(cells, 4)), spacing=16).resolve_scale(color="independent")
     title = "Drag over ranks and steps: below stands where their time went"
     subtitle = f"{plural(len(ranks), 'rank')}, {plural(len(steps), 'step')}. Double-click clears the selection."
     return titled(chart, "explorer", title, subtitle, "A heat map of ranks and steps, linked with stacked bars of their parts.")
