@@ -18,7 +18,7 @@ from netlab.schema.table import Table, in_order
 
 __all__ = ["SPILL_BYTES", "FileFrame", "Shelf", "TallFrame"]
 
-#: Larger tables go to a folder, which costs a tenth of the time to read them from a trace.
+#: Larger tables (of one file) go to a folder, which costs a tenth of the time to read them from a trace.
 SPILL_BYTES = 20_000_000
 #: Rows of a stretch in a folder, at most.
 _STRETCH_ROWS = 1 << 16
@@ -63,13 +63,16 @@ class Shelf:
         self._files = 0
 
     @classmethod
-    def of(cls, frames: Iterable[pl.DataFrame], scratch: Callable[[], Path] | None = None) -> Shelf:
-        """The rows of all frames; if they are many, in the empty folder that ``scratch`` makes. Takes the frames one by one."""
+    def of(cls, frames: Iterable[pl.DataFrame], scratch: Callable[[], Path] | None = None, files: int = 1) -> Shelf:
+        """The rows of all frames, taken one by one; if they are many, in the empty folder that ``scratch`` makes.
+
+        Many are `SPILL_BYTES` for each of the files that they come from: all else grows with their number, too.
+        """
         shelf, waiting, rows, size = cls(), list[pl.DataFrame](), 0, 0.0
         for frame in frames:
             waiting.append(frame)
             rows, size = rows + frame.height, size + frame.estimated_size()
-            if scratch is not None and shelf._folder is None and size > SPILL_BYTES:
+            if scratch is not None and shelf._folder is None and size > SPILL_BYTES * files:
                 shelf = cls(scratch())
             if shelf._folder is not None and rows > _STRETCH_ROWS:
                 shelf._append(waiting)

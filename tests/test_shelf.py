@@ -83,3 +83,16 @@ def test_a_shelf_without_rows_has_columns() -> None:
     empty.extend(("n",), lambda part: part.select(m=pl.col("n")))
     empty.put(pl.Series("k", [], dtype=pl.Int8))
     assert empty.frame().shape == (0, 4)
+
+
+def test_rows_of_many_files_stay_in_memory_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shelf, "SPILL_BYTES", round(_ROWS.estimated_size() * 0.75))
+    folders = []
+
+    def scratch() -> Path:
+        folders.append(tmp_path / str(len(folders)))
+        folders[-1].mkdir()
+        return folders[-1]
+
+    assert Shelf.of([_ROWS], scratch).is_spilled
+    assert not Shelf.of([_ROWS], scratch, files=2).is_spilled

@@ -78,14 +78,15 @@ def _device_events(numbers: Mapping[str, int], scratch: Scratch | None) -> tuple
     """
     names = pl.col("name", "category").cast(pl.Categorical)
     scans = [_numbered(DEVICE_EVENTS.name, batch) for batch in _batches(numbers)]
-    events = Shelf.of((scan.select(*KEPT, "collective").with_columns(names).collect() for scan in scans), scratch)
-    return events, Shelf.of((with_metadata(scan).collect() for scan in scans), scratch)
+    files = len(set(numbers.values()))
+    events = Shelf.of((scan.select(*KEPT, "collective").with_columns(names).collect() for scan in scans), scratch, files)
+    return events, Shelf.of((with_metadata(scan).collect() for scan in scans), scratch, files)
 
 
 def _calls(name: str, numbers: Mapping[str, int], scratch: Scratch | None) -> Shelf:
     """Calls of the host in all files, each with the number of its file, sorted by the key of their table."""
     columns = [pl.col(column).cast(pl.Categorical) if column == "name" else pl.col(column) for column in TABLES[name].schema]
-    calls = Shelf.of((_numbered(name, batch).select(columns).collect() for batch in _batches(numbers)), scratch)
+    calls = Shelf.of((_numbered(name, batch).select(columns).collect() for batch in _batches(numbers)), scratch, len(set(numbers.values())))
     calls.sort(TABLES[name].key)
     return calls
 
