@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHMARKS = ("ingest", "intervals", "matching", "counters", "nccl_log", "whatif_replay")
+BENCHMARKS = ("ingest", "read_back", "intervals", "matching", "counters", "nccl_log", "whatif_replay")
 
 
 def main() -> int:
