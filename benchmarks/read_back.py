@@ -32,7 +32,7 @@ def _activities(rows: int) -> pl.DataFrame:
             "rank": np.repeat(np.arange(_RANKS), each),
             "start_ns": start,
             "end_ns": start + 8_000,
-            "kind": np.where(comm, "comm", "compute"),
+            "kind": np.where(comm, "communication", "compute"),
             "name": np.where(comm, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "gemm_bf16_128x128"),
             "stream": np.where(comm, 20, 7),
         }
@@ -59,13 +59,11 @@ def main() -> int:
         walls, cpus, height = [], [], 0
         for _ in range(_PASSES):
             wall, cpu = time.perf_counter(), time.process_time()
-            scan = Run.open(folder).lazy("activities").filter(pl.col("kind") == "comm")
+            scan = Run.open(folder).lazy("activities").filter(pl.col("kind") == "communication")
             height = scan.select("rank", "start_ns", "end_ns", "name").collect().height
             walls.append(time.perf_counter() - wall)
             cpus.append(time.process_time() - cpu)
-    print(
-        f"{height:,} communication kernels from {rows:,} activities ({size_mb:.0f} MB of Parquet): {min(walls):.3f} s wall, {min(cpus):.3f} s CPU"
-    )
+    print(f"{height:,} communication kernels from {rows:,} activities ({size_mb:.0f} MB): {min(walls):.3f} s wall, {min(cpus):.3f} s CPU")
     return 0
 
 
