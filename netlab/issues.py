@@ -35,6 +35,7 @@ ISSUE_CODES: dict[str, str] = {
     "RANK_ASSUMED": "The rank is not in the content; it was taken from the file name or the order of files.",
     "RANK_STEPS_DIFFER": "Ranks do not have the same steps.",
     "WARMUP_STEPS": "The first steps are much slower than the rest.",
+    "WRONG_RESULTS": "A speed test found wrong results: data were corrupted on the way.",
     "NO_TIMING": "The dump has no durations.",
     "MULTI_DEVICE": "One file has kernels of several devices.",
     "SEQ_GAP": "Sequence numbers of a process group have a gap.",

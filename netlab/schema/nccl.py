@@ -205,6 +205,7 @@ LINK_SPEED_TESTS = Table(
         Column("time_us", pl.Float64, "Time.", unit="us", nullable=True),
         Column("algbw_gb_per_s", pl.Float64, "Algorithm bandwidth.", unit="GB/s", nullable=True),
         Column("busbw_gb_per_s", pl.Float64, "Bus bandwidth.", unit="GB/s", nullable=True),
+        _int("wrong", "Elements with a wrong result; null where the test did not check or does not count them."),
         _int("ranks", "Ranks in the test."),
         _int("hosts", "Hosts in the test."),
         Column("in_place", pl.Boolean, "In-place columns.", nullable=True),

@@ -94,6 +94,7 @@ class SpeedTestReader:
             ]
         if not rows:
             raise ParseError(f"NO_ROWS: {source} holds the head of an nccl-tests run but no result; did the test fail?")
+        issues += _wrong_results(rows, source)
         table = TABLES["link_speed_tests"]
         sink.write("link_speed_tests", table.conform(pl.DataFrame(rows, schema=dict(table.schema))))
         if collector is not None and collector.records:
@@ -106,6 +107,19 @@ class SpeedTestReader:
             message=f"{damage.code}: {source}: {damage.message}." if damage else None,
             issues=tuple(issues),
         )
+
+
+def _wrong_results(rows: list[dict[str, Any]], source: str) -> list[Issue]:
+    """An issue where the test says that data arrived wrong: then nothing that was computed over these links can be trusted."""
+    bad = [row for row in rows if row["wrong"]]
+    if not bad:
+        return []
+    first = bad[0]
+    message = (
+        f"{source}: {len(bad)} of {len(rows)} rows have wrong results (first: {first['wrong']:,} elements at {first['bytes']:,} bytes). "
+        "Memory, NVLink, PCIe or a NIC corrupts data: take the hosts out and test them one by one."
+    )
+    return [Issue(code="WRONG_RESULTS", severity="error", source=source, line=first["line"], message=message)]
 
 
 def _from_text(text: str, source: str) -> tuple[list[_Test], int, LogCollector | None]:
@@ -148,6 +162,12 @@ def _float(text: str) -> float | None:
     return value if value == value and abs(value) != float("inf") else None
 
 
+def _count(text: str) -> int | None:
+    """A number of wrong elements; N/A and the error of old tables, which is no count, are None."""
+    value = _float(text)
+    return None if value is None else round(value)
+
+
 def _is_size(text: str) -> bool:
     return re.fullmatch(r"[0-9]{1,15}", text) is not None
 
@@ -177,6 +197,7 @@ def _table_row(test: _Test, tokens: list[str], number: int) -> Iterator[dict[str
                 "time_us": time,
                 "algbw_gb_per_s": _float(named.get("algbw", "")),
                 "busbw_gb_per_s": _float(named.get("busbw", "")),
+                "wrong": _count(named.get("#wrong", "")),
                 "in_place": place == 1,
                 "line": number,
             }
@@ -222,6 +243,7 @@ def _from_json(data: bytes, source: str) -> _Test:
                 time = part.get("time", part.get("cpu_time"))
                 test.rows.append({
                     "bytes": result["size"], "dtype": result.get("type"), "time_us": time, "algbw_gb_per_s": part.get("alg_bw"),
-                    "busbw_gb_per_s": part.get("bus_bw"), "in_place": key == "in_place", "line": number,
+                    "busbw_gb_per_s": part.get("bus_bw"), "wrong": _count(str(part.get("nwrong"))),
+                    "in_place": key == "in_place", "line": number,
                 })  # fmt: skip
     return test

@@ -170,3 +170,14 @@ def test_rows_with_their_instant_in_front(tmp_path: Path) -> None:
     (tmp_path / "tests.out").write_text(_TABLE_HEAD.format(op="all_gather") + columns + row)
     tables, _ = read(tmp_path / "tests.out")
     assert tables["link_speed_tests"].select("bytes", "time_us", "busbw_gb_per_s").rows() == [(1024, 12000, 268.44), (1024, 11000, 292.84)]
+
+
+@pytest.mark.parametrize(("wrong", "issues"), [("0", []), ("N/A", []), ("3", ["WRONG_RESULTS"])])
+def test_wrong_results_of_a_speed_test_are_told(tmp_path: Path, wrong: str, issues: list[str]) -> None:
+    columns = "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
+    row = f"     1024           256     float     sum      -1    50.00    20.97    20.97      0    51.00    20.97    20.97    {wrong}\n"
+    (tmp_path / "tests.out").write_text(_TABLE_HEAD.format(op="all_reduce") + columns + row)
+    tables, parsed = read(tmp_path / "tests.out")
+    assert tables["link_speed_tests"]["wrong"].to_list() == [0, int(wrong) if wrong.isdigit() else None]
+    assert [issue.code for issue in parsed.issues] == issues
+    assert all("3 elements at 1,024 bytes" in issue.message for issue in parsed.issues)
