@@ -110,11 +110,14 @@ def print_verdict(verdict: Verdict) -> None:
 
 
 def _print_issues(console: Console, verdict: Verdict) -> None:
-    shown = [issue for issue in verdict.issues if issue.severity != "info"]
-    for issue in shown[:_MOST_ROWS]:
-        console.print(f"{issue.severity:<8} {issue.code}: {issue.message}", style="dim")
-    if len(shown) > _MOST_ROWS:
-        console.print(f"(and {len(shown) - _MOST_ROWS} more issues; --json has them all)", style="dim")
+    """The first issue of each kind, and how many more there are: a thousand files with the same defect are one line."""
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for issue in verdict.issues:
+        if issue.severity != "info":
+            kinds.setdefault((issue.severity, issue.code), []).append(issue.message)
+    for (severity, code), messages in kinds.items():
+        more = f" (and {len(messages) - 1:,} more; --json has them all)" if len(messages) > 1 else ""
+        console.print(f"{severity:<8} {code}: {messages[0]}{more}", style="dim")
 
 
 def print_what_if(answers: WhatIf) -> None:

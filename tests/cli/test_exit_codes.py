@@ -94,6 +94,16 @@ def test_a_run_of_files_has_one_name_whatever_their_order(healthy: Path, tmp_pat
     assert names[0] == names[1]
 
 
+def test_the_same_defect_of_many_files_is_one_line(healthy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(healthy, tmp_path / "run")
+    for number in range(3):
+        (tmp_path / "run" / f"empty{number}.json").write_bytes(b"")
+    run("check", tmp_path / "run", "--fail-on", "never")
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "EMPTY_FILE" in line]
+    assert "empty0.json" in line
+    assert "(and 2 more; --json has them all)" in line
+
+
 def test_scenarios_of_files_that_are_no_run_leave_a_document_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "notes.txt").write_text("no measurements here\n")
     assert run("whatif", tmp_path / "notes.txt", "--json", tmp_path / "w.json") == 3
