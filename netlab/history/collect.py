@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -33,10 +34,8 @@ def collect(folder: Path) -> tuple[pl.DataFrame, list[Issue]]:
     if not folder.is_dir():
         raise RunError(f"{folder} is no folder; give the one that holds the reports.")
     rows, issues = [], []
-    for path in sorted(folder.rglob("verdict.json")):
+    for path in _verdicts(folder):
         name = path.relative_to(folder)
-        if any(part.startswith(".") for part in name.parts):
-            continue
         try:
             rows.append(_row(name.as_posix(), Verdict.from_json(path.read_bytes())))
         except (OSError, msgspec.MsgspecError) as error:
@@ -45,6 +44,16 @@ def collect(folder: Path) -> tuple[pl.DataFrame, list[Issue]]:
     if not rows:
         raise RunError(f"{folder} holds no readable verdict.json; write reports there with `netlab report PATH --out {folder}/...`.")
     return HISTORY.validate(HISTORY.conform(pl.DataFrame(rows, schema=dict(HISTORY.schema)))), issues
+
+
+def _verdicts(folder: Path) -> list[Path]:
+    """Every verdict.json that is not hidden. A folder may vanish on the way: a draft becomes a report."""
+    found = []
+    for place, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        if "verdict.json" in files:
+            found.append(Path(place, "verdict.json"))
+    return sorted(found)
 
 
 def _row(path: str, verdict: Verdict) -> dict[str, object]:
