@@ -75,6 +75,20 @@ def test_parts_of_a_counter_are_added_and_no_replicas(tmp_path: Path) -> None:
     assert codes(found) == {"DUPLICATE_SAMPLE", "PARTS_ADDED"}
 
 
+def test_a_part_that_restarts_is_a_reset_of_the_sum(tmp_path: Path) -> None:
+    steady, anew = [(10 * n, n * HALF // 2) for n in range(6)], [(10 * n, (n if n < 3 else n - 3) * HALF // 2) for n in range(6)]
+    found = analysed(tmp_path, q__json=_query(({**_OCTETS, "lane": "0"}, steady), ({**_OCTETS, "lane": "1"}, anew)), ports__csv=PORTS)
+    assert "COUNTER_RESET" in codes(found)
+    assert [row[0] for row in intervals(found) if row[2] == ""] == [HALF, HALF, HALF, HALF]
+
+
+def test_parts_that_were_not_polled_together_are_not_added(tmp_path: Path) -> None:
+    lanes = (({**_OCTETS, "lane": str(lane)}, [(10 * n + lane, n * HALF) for n in range(4)]) for lane in range(2))
+    found = analysed(tmp_path, q__json=_query(*lanes), ports__csv=PORTS)
+    assert codes(found) == {"DUPLICATE_SAMPLE"}
+    assert intervals(found) == [(HALF, 0.5, "")] * 3
+
+
 def test_a_label_may_give_the_direction(tmp_path: Path) -> None:
     labels = {"__name__": "interface_octets", "host": "leaf1", "interface": "Ethernet0"}
     text = _query(({**labels, "direction": "ingress"}, [(0, 0), (10, HALF)]), ({**labels, "direction": "egress"}, [(0, 0), (10, G)]))

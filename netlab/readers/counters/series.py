@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from netlab.readers.counters.meaning import first_meaning
@@ -63,9 +65,11 @@ def merged(name: str, several: Sequence[Series]) -> Merged:
     if not apart:
         return Merged(joined, dropped, ())
     meaning = first_meaning(ALL_TABLES, name)
-    if meaning is None or meaning.kind != "counter":
+    total = _sum(whole) if meaning is not None and meaning.kind == "counter" else []
+    # Parts that were not polled together, or of which one is there for a while only, have no sum.
+    if len(total) < _SAME_TIME * max(map(len, whole)):
         return Merged(joined, dropped + apart, ())
-    return Merged(_sum(whole), dropped, labels)
+    return Merged(total, dropped, labels)
 
 
 def _differing(several: Sequence[Series]) -> tuple[str, ...]:
@@ -88,22 +92,33 @@ def _one_after_another(several: Sequence[Points]) -> tuple[Points, int]:
             beside += 1
         else:
             kept.append(free)
-    return [point for points in sorted(kept, key=lambda part: part[0][0]) for point in points], beside
+    return sorted((point for points in kept for point in points), key=itemgetter(0)), beside
 
 
 def _sum(parts: Sequence[Points]) -> Points:
-    """The sum of the parts at the instants that all have; a value that is no number leaves its instant out."""
-    values = [dict(points) for points in parts]
-    shared = sorted(set.intersection(*(set(part) for part in values)))
-    sums = ((at, _added([part[at] for part in values])) for at in shared)
-    return [(at, total) for at, total in sums if total is not None]
+    """The sum of the parts at the instants that all have and where all are numbers.
+
+    Where a part falls (it was set to zero), the others start from there, too, so that the sum falls with it and is seen to be reset.
+    """
+    values = [{at: number for at, text in points if (number := _number(text)) is not None} for points in parts]
+    zeros: list[int | float] = [0] * len(parts)
+    base, last, total = zeros, zeros, list[tuple[int, Any]]()
+    for at in sorted(set.intersection(*(set(part) for part in values))):
+        now = [part[at] for part in values]
+        fell = [new < old for new, old in zip(now, last, strict=True)]
+        if any(fell):
+            base = [0 if down else old for down, old in zip(fell, last, strict=True)]
+        total.append((at, str(sum(new - start for new, start in zip(now, base, strict=True)))))
+        last = now
+    return total
 
 
-def _added(texts: Sequence[Any]) -> str | None:
-    words = [str(text) for text in texts]
-    if all(word.isdigit() for word in words):
-        return str(sum(map(int, words)))
+def _number(text: Any) -> int | float | None:
+    word = str(text)
+    if word.isdigit():
+        return int(word)
     try:
-        return repr(sum(map(float, words)))
+        value = float(word)
     except ValueError:
         return None
+    return value if math.isfinite(value) else None
