@@ -118,5 +118,5 @@ def _collectives_title(frame: pl.DataFrame) -> str:
     if None in counts:
         return f"Most changed: {top['kind']}, which only the {'slow' if counts[0] is None else 'good'} run has"
     same = abs(counts[0] - counts[1]) < _SAME_COUNT * counts[0]
-    after, before = ("" if same else f" ({count:.3g})" for count in reversed(counts))
+    after, before = ("" if same else f" in {count:.3g} call{'' if count == 1 else 's'}" for count in reversed(counts))
     return f"Most changed: {top['kind']}, {format_ms(new)} a step{after} instead of {format_ms(old)}{before}"

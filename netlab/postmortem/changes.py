@@ -160,10 +160,11 @@ def _placement(base: Run, run: Run) -> Change | None:
     sizes = [sorted(map(len, side.values())) for side in (old, new)]
     if not old or not new or sizes[0] == sizes[1]:
         return None
+    there, here = _hosts(old), _hosts(new)
     return Change(
-        "PLACEMENT_CHANGED", f"Ranks lie on {plural(len(new), 'host')}; in the base on {len(old)}", _FABRIC, 3,
+        "PLACEMENT_CHANGED", f"Ranks lie on {here}; in the base on {there}", _FABRIC, 3,
         {"base": old, "run": new}, "Ask the scheduler for the base's placement.",
-        base=_hosts(old), run=_hosts(new),
+        base=there, run=here,
     )  # fmt: skip
 
 

@@ -93,7 +93,7 @@ def collectives(*rows: tuple[str, int, float | None, float | None], shares: tupl
 def test_kinds_of_collectives_come_in_the_order_of_their_change() -> None:
     frame = collectives_beside_frame(collectives(("0,1", 0, 5.0, 5.0), ("0,1", 1, 5.0, 6.0), ("2,3", 0, 5.0, 9.0), ("2,3", 1, None, 9.0)))
     assert frame.select("scope", "base_count", "run_count", "change_ms").rows() == [("2,3", 1, 2, 13.0), ("0,1", 2, 2, 1.0)]
-    assert title(collectives_beside(frame)) == "Most changed: all_reduce of ranks 2, 3, 18 ms a step (2) instead of 5 ms (1)"
+    assert title(collectives_beside(frame)) == "Most changed: all_reduce of ranks 2, 3, 18 ms a step in 2 calls instead of 5 ms in 1 call"
 
 
 def test_a_kind_that_one_run_lacks_is_said() -> None:
