@@ -9,6 +9,7 @@ import msgspec
 from netlab.diagnose.findings import diagnose
 from netlab.diagnose.host import unqueued_share
 from netlab.diagnose.limits import IDLE_SHARE
+from netlab.diagnose.onsets import Onset, told_with
 from netlab.diagnose.shares import blamed_ranks, comm_above, culprit_group, limit_text, main_layer, main_waits, percent, wait_cause
 from netlab.diagnose.timeline import Timeline, layer_cause, name_group, name_ranks, pooled_waits
 from netlab.findings import Finding, localised_port, ranked
@@ -30,7 +31,7 @@ class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[Finding] = []
 
 
-def judge(timeline: Timeline, facts: RunFacts, more: Iterable[Finding] = ()) -> Conclusion:
+def judge(timeline: Timeline, facts: RunFacts, more: Iterable[Finding] = (), onset: Onset | None = None) -> Conclusion:
     """Findings of a timeline and of other evidence, ranked, and what the run comes to.
 
     Parameters
@@ -41,8 +42,10 @@ def judge(timeline: Timeline, facts: RunFacts, more: Iterable[Finding] = ()) -> 
         Of the run.
     more
         Findings from logs, dumps and counters.
+    onset
+        What began on links when steps became slow for good.
     """
-    findings = ranked([*diagnose(timeline), *more])
+    findings = ranked([*(told_with(finding, onset) for finding in diagnose(timeline)), *more])
     return msgspec.structs.replace(conclude(timeline, findings, facts), findings=findings)
 
 

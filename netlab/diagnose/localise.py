@@ -64,6 +64,8 @@ class Localisation:
     cell_ms: float | None = None
     detectable_r2: float | None = None
     clocks: tuple[tuple[str, Clock], ...] = ()
+    #: Where steps became slow for good and counters began with it: the start of that cell.
+    change_ns: int | None = None
 
 
 def localise(run: Run, seed: int = 0) -> Localisation:
@@ -191,11 +193,11 @@ def _by_change(run: Run, grid: Grid, known: Localisation, candidates: list[Serie
     found = onsets_near_change(grid.exposed_ms, [item.events for item in errors])
     if found is None or found[1] > _ASSOCIATED:
         return known
-    near, chance, _ = found
+    near, chance, change = found
     reasons = ("steps became slow once and stayed so; one change alone localises nobody", known.reason)
     verdicts = tuple(_verdict(run, grid, errors[n], "associated", reasons, chance, 0.0, 0, slow, seed) for n in near)
     named = ", ".join(f"{verdict.device}/{verdict.port} ({verdict.metric})" for verdict in verdicts)
-    return replace(known, state="associated", reason=named, verdicts=verdicts)
+    return replace(known, state="associated", reason=named, verdicts=verdicts, change_ns=int(grid.edges_ns[change]))
 
 
 def _at_clock_bounds(

@@ -19,6 +19,7 @@ from netlab.diagnose.link_cells import link_evidence
 from netlab.diagnose.links import link_findings
 from netlab.diagnose.localise import Localisation, localise, mark_links
 from netlab.diagnose.nccl import nccl_findings
+from netlab.diagnose.onsets import link_onset
 from netlab.errors import RunError
 from netlab.findings import Finding, findings_frame
 from netlab.issues import Issue, issues_frame
@@ -105,7 +106,7 @@ def _job_findings(run: Run) -> tuple[list[Finding], list[Issue]]:
 
 def _judgement(run: Run, figures: Attribution, localisation: Localisation, more: Sequence[Finding]) -> Judgement:
     evidence = [*more, *nccl_findings(run, breakdown=figures.breakdown), *link_findings(run, run.manifest.config.limits, localisation)]
-    concluded = judge(figures, run.facts, evidence)
+    concluded = judge(figures, run.facts, evidence, link_onset(run, localisation))
     return Judgement(
         status=concluded.status,
         cause=concluded.cause,

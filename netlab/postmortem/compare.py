@@ -67,7 +67,7 @@ def compare(base: Side, slow: Side) -> Verdict:
         share_of_delta=max(0.0, min(1.0, found.delta_ms[part] / found.step_ms)),
     )
     named = (lead[0].title if lead else first.title).rstrip(".")
-    when = f" {phase.words}" if phase is not None and phase.words else ""
+    when = f" {phase.words}{_began(slow.verdict)}" if phase is not None and phase.words else ""
     headline = f"{_slower(found)} than {base.verdict.run.name}{when}: {named}."
     findings = [*lead, FindingRow.of(first), *rest]
     return msgspec.structs.replace(slow.verdict, compare=row, headline=headline, findings=_numbered(findings))
@@ -199,6 +199,13 @@ def _first_finding(
         code=code, title=title, detail=detail, action=action, source=_SOURCE, subject=subject, evidence=evidence,
         time_lost_ms=found.step_ms, cause=cause,
     )  # fmt: skip
+
+
+def _began(verdict: Verdict) -> str:
+    """What began on a link when the slow run became slow."""
+    rows = (row for finding in verdict.findings if finding.code == "CHANGE_POINT" for row in finding.evidence)
+    began = next((row["began"] for row in rows if "began" in row), None)
+    return "" if began is None else f", when {began}"
 
 
 def _where_to_look(verdict: Verdict, cause: str) -> list[str]:
